@@ -130,12 +130,26 @@ suite_opencl() {
         echo "0 passed, 0 failed, 1 skipped"
     fi
     if [ "${HENRY_TEST_ALL:-}" ]; then
-        share_cases "$build" --opencl
-        share_graphs "$build" 2000 --opencl --batch 16
+        share_cases "$build" --kernels
+        share_graphs "$build" 2000 --kernels --batch 16
     else
-        for k in $(seq 0 $((jobs - 1))); do echo "$build/run_cases --part $((20 * k))/$((20 * jobs)) --opencl"; done | run_programs
-        share_graphs "$build" 100 --opencl --batch 16
+        for k in $(seq 0 $((jobs - 1))); do echo "$build/run_cases --part $((20 * k))/$((20 * jobs)) --kernels"; done | run_programs
+        share_graphs "$build" 100 --kernels --batch 16
     fi
+}
+
+# Kernels as CUDA C++, which the CPU runs in place of a GPU (tests/support/cuda_on_cpu.c). Samples as of OpenCL.
+suite_cuda() {
+    find "$build" -maxdepth 1 -name 'cuda_test_*' -type f -perm -u+x | sort | run_programs
+    if [ -d "$HENRY_TEST_MODELS/models" ]; then
+        for dir in "$HENRY_TEST_MODELS"/models/*/; do echo "$build/cuda_run_models $dir"; done | run_programs
+    else
+        echo "0 passed, 0 failed, 1 skipped"
+    fi
+    local every=20 graphs=100
+    [ "${HENRY_TEST_ALL:-}" ] && every=1 graphs=2000
+    for k in $(seq 0 $((jobs - 1))); do echo "$build/cuda_run_cases --part $((every * k))/$((every * jobs)) --kernels"; done | run_programs
+    for k in $(seq 0 $((jobs - 1))); do echo "$build/cuda_run_graphs $((k * graphs / jobs)) $((graphs / jobs)) --kernels --batch 16"; done | run_programs
 }
 
 # Whole programs on an OpenCL device, by the driver's way from file to output: models, and some operator cases and random graphs.
@@ -189,7 +203,7 @@ suite_tsan() {
     for name in $targets; do echo "env TSAN_OPTIONS=halt_on_error=0:exitcode=66 $dir/$name"; done | run_programs
 }
 
-suites="include build unit ir kernels fuzz ops models opencl devices cli error abi stress ops_compiled graphs asan tsan"
+suites="include build unit ir kernels fuzz ops models opencl cuda devices cli error abi stress ops_compiled graphs asan tsan"
 
 # --- running them ---
 

@@ -1,9 +1,10 @@
 /* run_graphs.c: random graphs of primitives, compiled and run, against the reference interpreter.
  *
- *     run_graphs FROM COUNT [--no-fusion | --dump] [--target TARGET] [--opencl] [--batch N] [--watch SECONDS]
+ *     run_graphs FROM COUNT [--no-fusion | --dump] [--target TARGET] [--kernels] [--batch N] [--watch SECONDS]
  *
  * --target compiles for another level than this machine's, or for another device, which then runs
- * the graphs. --watch: in a process that is watched (support/watch.h), a batch takes no longer than SECONDS. --opencl runs kernels on an OpenCL device: of the plans for a kernel one is taken by
+ * the graphs. --watch: in a process that is watched (support/watch.h), a batch takes no longer than SECONDS. --kernels runs kernels alone, on an OpenCL device, or
+ * in cuda_run_graphs as CUDA C++ on the CPU: of the plans for a kernel one is taken by
  * the seed, and every other time schedules are those of a processor with small limits. --batch
  * compiles N graphs (at most 16) as one program, which shares the fixed cost of a compiler run
  * among them; when one differs all of them are run again alone. For long runs: a process a CPU,
@@ -27,7 +28,7 @@ typedef struct command {
     uint64_t from, count, batch;
     bool dumps;
     hn_compile_options how;
-    bool on_opencl;
+    bool as_kernels;
     opencl_host *host;
     uint64_t watch_seconds; /* 0: nothing is watched */
     watch_board *board;
@@ -85,7 +86,7 @@ static hn_status check_seeds(const command *c, uint64_t from, uint64_t count, hn
         if (!status) status = hn_random_inputs(seed, &arena, graph, first, inputs);
     }
     if (!status && c->dumps) status = dump(graph, service, c->how.target);
-    else if (!status && c->on_opencl)
+    else if (!status && c->as_kernels)
         status = check_opencl(c, from, &arena, graph, inputs, tolerance);
     else if (!status)
         status = hn_check_against_interpreter(graph, service, inputs, tolerance, &c->how);
@@ -106,7 +107,7 @@ static bool parse_command(int argc, char **argv, command *out) {
     for (int k = 3; k < argc; k++) {
         if (strcmp(argv[k], "--no-fusion") == 0) out->how.no_fusion = true;
         else if (strcmp(argv[k], "--dump") == 0) out->dumps = true;
-        else if (strcmp(argv[k], "--opencl") == 0) out->on_opencl = true;
+        else if (strcmp(argv[k], "--kernels") == 0) out->as_kernels = true;
         else if (strcmp(argv[k], "--target") == 0 && k + 1 < argc) out->how.target = argv[++k];
         else if (strcmp(argv[k], "--watch") == 0 && k + 1 < argc) {
             if (!parse(argv[++k], &out->watch_seconds)) return false;
@@ -115,7 +116,7 @@ static bool parse_command(int argc, char **argv, command *out) {
     }
     const char *target = out->how.target;
     snprintf(out->again, sizeof out->again, "%s%s%s%.20s", out->how.no_fusion ? " --no-fusion" : "",
-             out->on_opencl ? " --opencl" : "", target ? " --target " : "", target ? target : "");
+             out->as_kernels ? " --kernels" : "", target ? " --target " : "", target ? target : "");
     return out->batch > 0 && out->batch <= HN_RANDOM_MAX_BATCH;
 }
 
@@ -184,11 +185,11 @@ int main(int argc, char **argv) {
     if (!parse_command(argc, argv, &c) || !(c.board = watch_board_create())) {
         fprintf(
             stderr,
-            "usage: %s FROM COUNT [--no-fusion | --dump] [--target TARGET] [--opencl] [--batch N] [--watch SECONDS]\n",
+            "usage: %s FROM COUNT [--no-fusion | --dump] [--target TARGET] [--kernels] [--batch N] [--watch SECONDS]\n",
             argv[0]);
         return 2;
     }
-    int code = c.on_opencl ? opencl_host_open_or_skip(&c.host) : -1;
+    int code = c.as_kernels ? opencl_host_open_or_skip(&c.host) : -1;
     if (code >= 0) return code;
     const bool is_whole = watch_run(c.board, (uint32_t)c.watch_seconds, run_graphs, &c);
     opencl_host_close(c.host);

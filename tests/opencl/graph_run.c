@@ -29,13 +29,11 @@ static bool reduces(const hn_kernel *k) {
     return false;
 }
 
-/* Whether threads of a group meet. */
+/* Whether threads of a group combine registers. */
 static bool adds_together(const hn_form *f) {
-    bool shares = false, waits = false;
-    for (hn_fmem m = 1; m < f->memories.count; m++)
-        shares |= f->memories.items[m].space == HN_SPACE_SHARED;
-    for (hn_fid s = 1; s < f->stmts.count; s++) waits |= f->stmts.items[s].kind == HN_FORM_BARRIER;
-    return shares && waits && f->threads > 1;
+    bool meets = false;
+    for (hn_fid s = 1; s < f->stmts.count; s++) meets |= f->stmts.items[s].kind == HN_FORM_ACROSS;
+    return meets && f->threads > 1;
 }
 
 static hn_status plan(runner *r, const hn_kernel *kernel, hn_form **out) {

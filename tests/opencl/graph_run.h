@@ -12,7 +12,7 @@ typedef struct graph_counts {
     uint32_t kernels, different; /* kernels; different texts */
     uint32_t calls;              /* of operations: they run on the host */
     uint32_t reductions;         /* kernels that reduce, over rows and not in scans, */
-    /* and those of them in which threads of a group add up by shared memory and barriers */
+    /* and those of them in which threads of a group add up together */
     uint32_t together;
 } graph_counts;
 

@@ -5,7 +5,9 @@
 
 enum { MAX_ARGUMENTS = 256, MAX_SIZES = 64 };
 
-hn_status kernel_target(hn_target *out) { return hn_target_named(HN_STR("opencl"), out); }
+hn_status kernel_target(hn_target *out) {
+    return hn_target_named(hn_str_of(opencl_host_target()), out);
+}
 
 hn_status kernel_build(opencl_host *host, const hn_kernel_code *const *kernels, uint32_t count,
                        opencl_program **out) {

@@ -3,7 +3,7 @@
  * for bit, against kernels of a level that does not contract products and sums.
  *
  *     opencl_test_math [TEST]      HENRY_TEST_SHOW=1: prints the largest error of each op */
-#include "codegen/opencl/opencl.h"
+#include "codegen/walk.h"
 #include "opencl/fixture.h"
 
 #include "base/compiler.h"
@@ -307,7 +307,9 @@ typedef struct op_list {
 
 /* Arithmetic on bools is more than loop IR allows, and the reference does it. */
 static bool has_text(hn_op op, hn_dtype dtype) {
-    return dtype != HN_DTYPE_BOOL || hn_opencl_language.ops[op].of[HN_NUMBER_BOOL];
+    hn_target target = {0};
+    EXPECT_OK(kernel_target(&target));
+    return dtype != HN_DTYPE_BOOL || target.kind->words->ops[op].of[HN_NUMBER_BOOL];
 }
 
 static void list_ops(hn_dtype dtype, const operands *o, op_list *list) {

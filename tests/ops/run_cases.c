@@ -1,13 +1,14 @@
-/* run_cases.c: runs operator cases against the reference interpreter, compiled, or on OpenCL.
+/* run_cases.c: runs operator cases against the reference interpreter, compiled, or as kernels.
  *
- *     run_cases [-v] [--compiled] [--opencl] [--loops] [--no-fusion] [--target TARGET] [--dump STAGE] [--part K/N] [--watch SECONDS]
+ *     run_cases [-v] [--compiled] [--kernels] [--loops] [--no-fusion] [--target TARGET] [--dump STAGE] [--part K/N] [--watch SECONDS]
  *               [FILE[:LINE]]...
  *
  * Default: every file of tests/ops/cases. -v prints the primitives, --target compiles for another
  * level than this machine's, or for another device, which then runs the case; --watch: in a process
  * that is watched (support/watch.h), a case takes no longer than SECONDS;
- * --dump prints what a stage made (codegen: the kernels). --opencl:
- * without OpenCL nothing runs, and with CI=true that is a failure. --part runs every Nth case of a
+ * --dump prints what a stage made (codegen: the kernels). --kernels:
+ * kernels alone run, on OpenCL, or in cuda_run_cases as CUDA C++ on the CPU; without OpenCL nothing
+ * runs, and with CI=true that is a failure. --part runs every Nth case of a
  * file from the Kth, so that several processes share the work. --loops: what has loops beside its
  * calls of operations is lowered and run by interpreters, the calls as operations and as loops;
  * other cases are run by the reference interpreter. Exit 0 when all pass; an unsupported operator
@@ -30,7 +31,7 @@ typedef struct settings {
     bool verbose, compiled, loops;
     hn_compile_options compile;
     hn_service *service;
-    bool on_opencl;
+    bool as_kernels;
     opencl_host *host;
     uint32_t both; /* cases whose calls were run both ways */
 } settings;
@@ -111,7 +112,7 @@ static hn_status case_loops(void *user, hn_arena *arena, hn_graph *graph,
 
 static case_executor executor_of(const settings *s) {
     if (s->loops) return case_loops;
-    return s->on_opencl ? case_opencl : s->compiled ? case_compile : case_interpret;
+    return s->as_kernels ? case_opencl : s->compiled ? case_compile : case_interpret;
 }
 
 /* Watched work. False: an earlier process has done the case. */
@@ -151,7 +152,7 @@ static int parse_options(int argc, char **argv, settings *s) {
     for (; k < argc && argv[k][0] == '-'; k++) {
         if (strcmp(argv[k], "-v") == 0) s->verbose = true;
         else if (strcmp(argv[k], "--compiled") == 0) s->compiled = true;
-        else if (strcmp(argv[k], "--opencl") == 0) s->on_opencl = true;
+        else if (strcmp(argv[k], "--kernels") == 0) s->as_kernels = true;
         else if (strcmp(argv[k], "--loops") == 0) s->loops = true;
         else if (strcmp(argv[k], "--no-fusion") == 0) s->compile.no_fusion = true;
         else if (strcmp(argv[k], "--target") == 0 && k + 1 < argc) s->compile.target = argv[++k];
@@ -192,13 +193,13 @@ int main(int argc, char **argv) {
     if (!first || !s.board) {
         fprintf(
             stderr,
-            "usage: run_cases [-v] [--compiled] [--opencl] [--loops] [--no-fusion] [--target TARGET] [--dump STAGE] [--part K/N] "
+            "usage: run_cases [-v] [--compiled] [--kernels] [--loops] [--no-fusion] [--target TARGET] [--dump STAGE] [--part K/N] "
             "[--watch SECONDS] [FILE[:LINE]]...\n");
         return 2;
     }
     s.files = argv + first;
     s.file_count = argc - first;
-    if (s.on_opencl) {
+    if (s.as_kernels) {
         int code = opencl_host_open_or_skip(&s.host);
         if (code >= 0) return code;
     }

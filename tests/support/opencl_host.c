@@ -55,6 +55,8 @@ static hn_status open_device(opencl_host *h) {
     return h->queue ? NULL : hn_opencl_status(error, "clCreateCommandQueue");
 }
 
+const char *opencl_host_target(void) { return "opencl"; }
+
 hn_status opencl_host_open(opencl_host **out) {
     opencl_host *h = calloc(1, sizeof *h);
     if (!h) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory");

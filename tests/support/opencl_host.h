@@ -1,5 +1,6 @@
 /* opencl_host.h: OpenCL C on a device of this machine, for tests of generated kernels without the
- * runtime. Of several drivers PoCL, which runs on the CPU, is taken before others.
+ * runtime. Of several drivers PoCL, which runs on the CPU, is taken before others. Programs that are
+ * linked with cuda_on_cpu.c in place of opencl_host.c run CUDA C++, on the CPU.
  *
  * Threads: a host belongs to one thread at a time. */
 #ifndef HN_TESTS_OPENCL_HOST_H
@@ -13,6 +14,9 @@
 
 typedef struct opencl_host opencl_host;
 typedef struct opencl_program opencl_program;
+
+/* The row of the table of targets whose kernels it runs. */
+const char *opencl_host_target(void);
 
 /* Errors: not-found when there is no loader, no platform or no device. */
 hn_status opencl_host_open(opencl_host **out) HN_MUST_USE;

@@ -1,0 +1,321 @@
+/* cuda_on_cpu.c: opencl_host.h for the text of CUDA C++: kernels that are printed for a GPU run on
+ * the CPU, so that their text is tested where there is none.
+ *
+ * g++ compiles the text behind a few definitions (cuda_on_cpu.h). Groups run one after the other.
+ * Each thread of a group is a coroutine, which lets the others go on where it waits for them: at a
+ * barrier, and where threads of a warp exchange registers. They go on in ascending and descending
+ * order by turns, so that what a barrier is missing for comes out wrong. Memory is that of the
+ * test, without copies: arguments may be parts of one buffer.
+ *
+ * What this cannot show: inline PTX, for which there are functions in C here, the functions of
+ * CUDA's library, where glibc's are taken, and what a compiler for GPUs makes of the text. */
+#include "support/opencl_host.h"
+
+#include "base/file.h"
+#include "base/str.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#if !defined __x86_64__
+#error "coroutines are switched by code for x86-64"
+#endif
+
+enum { THREADS_MAX = 1024, STACK_BYTES = 64 << 10, MAX_ARGUMENTS = 256, WARP = 32, ROUNDS = 2 };
+
+struct opencl_host {
+    char folder[256]; /* for texts and objects */
+    uint32_t count;   /* of programs so far */
+    char *stacks;
+};
+
+struct opencl_program {
+    opencl_host *host;
+    void *object;
+};
+
+/* ---- coroutines ---- */
+
+/* Keeps the registers of the one that runs in *from, and goes on with another. */
+void cuda_on_cpu_switch(void **from, void *to);
+__asm__(".text\n.globl cuda_on_cpu_switch\n.type cuda_on_cpu_switch, @function\n"
+        "cuda_on_cpu_switch:\n"
+        "  pushq %rbp\n  pushq %rbx\n  pushq %r12\n  pushq %r13\n  pushq %r14\n  pushq %r15\n"
+        "  movq %rsp, (%rdi)\n  movq %rsi, %rsp\n"
+        "  popq %r15\n  popq %r14\n  popq %r13\n  popq %r12\n  popq %rbx\n  popq %rbp\n  ret\n"
+        ".size cuda_on_cpu_switch, .-cuda_on_cpu_switch\n");
+
+typedef struct group {
+    void (*call)(void **arguments);
+    void **arguments;
+    uint32_t threads, now; /* the thread that runs */
+    void *own;             /* where this file goes on */
+    void *at[THREADS_MAX];
+    bool is_done[THREADS_MAX];
+    uint32_t exchanges[THREADS_MAX];         /* of each thread so far */
+    uint64_t exchanged[ROUNDS][THREADS_MAX]; /* what threads of a warp show each other */
+    unsigned *thread_number;                 /* threadIdx.x */
+} group;
+
+static group *running;
+
+static void wait_for_others(void) {
+    group *g = running;
+    cuda_on_cpu_switch(&g->at[g->now], g->own);
+}
+
+/* A thread writes for the next round while others may still read those of the last one. */
+static uint64_t exchange(uint64_t value, uint32_t other) {
+    group *g = running;
+    const uint32_t own = g->now, round = g->exchanges[own]++ % ROUNDS, from = own ^ other;
+    g->exchanged[round][own] = value;
+    wait_for_others();
+    return from / WARP == own / WARP && from < g->threads ? g->exchanged[round][from] : value;
+}
+
+static void run_thread(void) {
+    group *g = running;
+    g->call(g->arguments);
+    g->is_done[g->now] = true;
+    wait_for_others();
+}
+
+/* As cuda_on_cpu_switch leaves a stack: six registers, and where to go on. */
+static void begin_thread(group *g, uint32_t k, char *stack) {
+    void **top = (void **)(void *)(stack + STACK_BYTES);
+    *--top = NULL; /* aligned as behind a call */
+    *--top = (void *)(uintptr_t)run_thread;
+    for (int r = 0; r < 6; r++) *--top = NULL;
+    g->at[k] = top;
+    g->is_done[k] = false;
+    g->exchanges[k] = 0;
+}
+
+/* One turn of all threads, up to where each waits. */
+static uint32_t run_turn(group *g, bool descends) {
+    uint32_t done = 0;
+    for (uint32_t k = 0; k < g->threads; k++) {
+        g->now = descends ? g->threads - 1 - k : k;
+        *g->thread_number = g->now;
+        cuda_on_cpu_switch(&g->own, g->at[g->now]);
+        done += g->is_done[g->now];
+    }
+    return done;
+}
+
+static hn_status run_group(group *g, char *stacks) {
+    uint32_t done = 0;
+    for (uint32_t k = 0; k < g->threads; k++) begin_thread(g, k, stacks + (size_t)k * STACK_BYTES);
+    running = g;
+    for (bool descends = false; !done; descends = !descends) done = run_turn(g, descends);
+    if (done == g->threads) return NULL;
+    return HN_ERROR(HN_INTERNAL, "%u threads of %u come to a barrier that the others do not",
+                    g->threads - done, g->threads);
+}
+
+/* ---- the host ---- */
+
+const char *opencl_host_target(void) { return "sm_90a"; }
+const char *opencl_host_device(const opencl_host *host) {
+    (void)host;
+    return "CUDA C++ on the CPU";
+}
+size_t opencl_host_local_bytes(const opencl_host *host) {
+    (void)host;
+    return 48 << 10;
+}
+size_t opencl_host_group_threads(const opencl_host *host) {
+    (void)host;
+    return THREADS_MAX;
+}
+
+hn_status opencl_host_open(opencl_host **out) {
+    opencl_host *h = calloc(1, sizeof *h);
+    const char *tmp = getenv("TMPDIR");
+    if (!h || !(h->stacks = malloc((size_t)THREADS_MAX * STACK_BYTES))) {
+        free(h);
+        return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory for %d stacks", THREADS_MAX);
+    }
+    snprintf(h->folder, sizeof h->folder, "%s/henry-cuda-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+    if (mkdtemp(h->folder)) {
+        *out = h;
+        return NULL;
+    }
+    hn_status status = HN_ERROR(HN_IO, "cannot make the folder '%s'", h->folder);
+    opencl_host_close(h);
+    return status;
+}
+
+int opencl_host_open_or_skip(opencl_host **out) {
+    hn_status status = opencl_host_open(out);
+    if (!status) return -1;
+    printf("%s\n0 passed, 1 failed\n", hn_status_message(status));
+    hn_status_free(status);
+    return 1;
+}
+
+void opencl_host_close(opencl_host *h) {
+    if (!h) return;
+    rmdir(h->folder);
+    free(h->stacks);
+    free(h);
+}
+
+/* ---- programs ---- */
+
+/* Inline PTX, and what it does. */
+static const char *const ptx[][2] = {
+    {"asm(\"cvt.rn.bf16.f32 %0, %1;\" : \"=h\"(b) : \"f\"(x));", "b = cvt_bf16_f32(x);"},
+    {"asm(\"cvt.f32.f16 %0, %1;\" : \"=f\"(x) : \"h\"(h));", "x = cvt_f32_f16(h);"},
+    {"asm(\"cvt.rn.f16.f32 %0, %1;\" : \"=h\"(h) : \"f\"(x));", "h = cvt_f16_f32(x);"},
+};
+
+/* The first place in the text where one of the rows begins; NULL: nowhere. */
+static const char *find_ptx(const char *text, uint32_t *out_row) {
+    const char *at = strstr(text, "asm(");
+    for (*out_row = 0; at && *out_row < sizeof ptx / sizeof *ptx; ++*out_row)
+        if (strncmp(at, ptx[*out_row][0], strlen(ptx[*out_row][0])) == 0) break;
+    return at;
+}
+
+static hn_status put_text(const char *text, hn_strbuf *out) {
+    const char *at;
+    uint32_t row;
+    hn_strbuf_puts(out, "#include \"support/cuda_on_cpu.h\"\n");
+    for (; (at = find_ptx(text, &row)); text = at + strlen(ptx[row][0])) {
+        if (row == sizeof ptx / sizeof *ptx)
+            return HN_ERROR(HN_UNSUPPORTED, "tests/support/cuda_on_cpu.c has no C for %.60s", at);
+        hn_strbuf_append(out, text, (size_t)(at - text));
+        hn_strbuf_puts(out, ptx[row][1]);
+    }
+    hn_strbuf_puts(out, text);
+    return hn_strbuf_status(out);
+}
+
+/* void call_NAME(void **arguments), behind each kernel's text. */
+static void put_calls(const char *text, hn_strbuf *out) {
+    static const char head[] = "__global__ ";
+    for (const char *at = text; (at = strstr(at, head));) {
+        const char *name = strchr(at, '\n') + 1;
+        const int len = (int)strcspn(name, "(");
+        hn_strbuf_printf(out, "extern \"C\" void call_%.*s(void **a) { call(%.*s, a); }\n", len,
+                         name, len, name);
+        at = name;
+    }
+}
+
+/* The compiler's messages, or "". */
+static hn_status compile(const char *source, const char *object) {
+    char command[1200], said[4000];
+    const char *compiler = getenv("CXX"), *root = getenv("HENRY_TEST_ROOT");
+    snprintf(
+        command, sizeof command,
+        "%s -std=c++17 -O1 -w -fPIC -shared -ffp-contract=off -fno-strict-aliasing -I %s/tests -o %s %s 2>&1",
+        compiler && *compiler ? compiler : "g++", root && *root ? root : ".", object, source);
+    FILE *pipe = popen(command, "r");
+    if (!pipe) return HN_ERROR(HN_IO, "cannot start a compiler");
+    const size_t len = fread(said, 1, sizeof said - 1, pipe);
+    said[len] = '\0';
+    while (fgetc(pipe) != EOF) continue;
+    return pclose(pipe) == 0 ? NULL : HN_ERROR(HN_TOOLCHAIN, "%s", said);
+}
+
+static hn_status load(const char *object, opencl_program *p) {
+    p->object = dlopen(object, RTLD_NOW | RTLD_LOCAL);
+    if (!p->object) return HN_ERROR(HN_TOOLCHAIN, "%s", dlerror());
+    *(void (**)(void))dlsym(p->object, "cuda_wait") = wait_for_others;
+    *(uint64_t(**)(uint64_t, uint32_t))dlsym(p->object, "cuda_exchange") = exchange;
+    return NULL;
+}
+
+static hn_status build_in(opencl_program *p, const char *text) {
+    char source[300], object[300];
+    hn_strbuf all;
+    const uint32_t number = p->host->count++;
+    snprintf(source, sizeof source, "%s/%u.cc", p->host->folder, number);
+    snprintf(object, sizeof object, "%s/%u.so", p->host->folder, number);
+    hn_strbuf_init(&all);
+    hn_status status = put_text(text, &all);
+    if (!status) put_calls(text, &all);
+    if (!status) status = hn_strbuf_status(&all);
+    if (!status) status = hn_file_write_atomic(source, all.ptr, all.len, false);
+    if (!status) status = compile(source, object);
+    if (!status) status = load(object, p);
+    hn_strbuf_deinit(&all);
+    unlink(source);
+    unlink(object);
+    return status;
+}
+
+hn_status opencl_program_build(opencl_host *host, const char *text, size_t len, const char *options,
+                               opencl_program **out) {
+    opencl_program *p = calloc(1, sizeof *p);
+    (void)len, (void)options;
+    if (!p) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory for a program");
+    p->host = host;
+    hn_status status = build_in(p, text);
+    if (status) opencl_program_free(p);
+    else *out = p;
+    return status;
+}
+
+void opencl_program_free(opencl_program *p) {
+    if (!p) return;
+    if (p->object) dlclose(p->object);
+    free(p);
+}
+
+/* ---- launches ---- */
+
+/* Memories, status, sizes, scratch; each as its address. */
+static uint32_t list_arguments(const opencl_launch *l, void **memories, int **status,
+                               char **scratch, void **out) {
+    uint32_t count = 0;
+    for (uint32_t k = 0; k < l->memory_count; k++) {
+        memories[k] = l->memories[k].bytes;
+        out[count++] = &memories[k];
+    }
+    out[count++] = status;
+    for (uint32_t k = 0; k < l->size_count; k++) out[count++] = (void *)(uintptr_t)&l->sizes[k];
+    out[count++] = scratch;
+    return count;
+}
+
+static hn_status run_groups(opencl_program *p, const opencl_launch *l, group *g) {
+    char name[80];
+    snprintf(name, sizeof name, "call_%s", l->kernel);
+    *(void **)&g->call = dlsym(p->object, name);
+    unsigned *number = dlsym(p->object, "blockIdx");
+    g->thread_number = dlsym(p->object, "threadIdx");
+    if (!g->call) return HN_ERROR(HN_INTERNAL, "the program has no kernel '%s'", l->kernel);
+    for (size_t k = 0; k < l->groups; k++) {
+        *number = (unsigned)k;
+        HN_TRY(run_group(g, p->host->stacks));
+    }
+    return NULL;
+}
+
+hn_status opencl_program_run(opencl_program *p, const opencl_launch *l, int *out_failed) {
+    void *memories[MAX_ARGUMENTS], *arguments[2 * MAX_ARGUMENTS];
+    int failed = 0, *status_word = &failed;
+    char *scratch = NULL;
+    group *g = calloc(1, sizeof *g);
+    if (l->memory_count > MAX_ARGUMENTS || l->size_count > MAX_ARGUMENTS || !g ||
+        l->threads > THREADS_MAX ||
+        posix_memalign((void **)&scratch, 64, l->scratch_bytes + 64) != 0) {
+        free(g);
+        return HN_ERROR(HN_UNSUPPORTED, "too much for the test");
+    }
+    list_arguments(l, memories, &status_word, &scratch, arguments);
+    g->arguments = arguments;
+    g->threads = (uint32_t)l->threads;
+    hn_status status = run_groups(p, l, g);
+    *out_failed = failed;
+    free(scratch);
+    free(g);
+    return status;
+}

@@ -1,0 +1,79 @@
+/* cuda_on_cpu.h: what stands in front of a text in CUDA C++ when g++ compiles it: see
+ * cuda_on_cpu.c. Only for such texts. */
+#ifndef HN_TESTS_CUDA_ON_CPU_H
+#define HN_TESTS_CUDA_ON_CPU_H
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#define __global__
+#define __device__
+#define __forceinline__ inline
+#define __launch_bounds__(n)
+#define __shared__ static /* groups run one after the other */
+
+/* Set by the host. */
+struct cuda_number {
+    unsigned x;
+};
+extern "C" {
+cuda_number blockIdx, threadIdx;
+void (*cuda_wait)();
+uint64_t (*cuda_exchange)(uint64_t value, uint32_t other);
+}
+
+static inline void __syncthreads() { cuda_wait(); }
+
+template <class T> static T __shfl_xor_sync(unsigned, T value, int other) {
+    uint64_t bits = 0;
+    memcpy(&bits, &value, sizeof value);
+    bits = cuda_exchange(bits, (uint32_t)other);
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+template <class To, class From> static To cuda_bits(From x) {
+    static_assert(sizeof(To) == sizeof(From), "the same bits");
+    To y;
+    memcpy(&y, &x, sizeof y);
+    return y;
+}
+static inline float __int_as_float(int x) { return cuda_bits<float>(x); }
+static inline float __uint_as_float(unsigned x) { return cuda_bits<float>(x); }
+static inline int __float_as_int(float x) { return cuda_bits<int>(x); }
+static inline unsigned __float_as_uint(float x) { return cuda_bits<unsigned>(x); }
+static inline double __longlong_as_double(long long x) { return cuda_bits<double>(x); }
+static inline long long __double_as_longlong(double x) { return cuda_bits<long long>(x); }
+
+/* What PTX does: round to nearest, ties to even; a NaN is 0x7fff. */
+static inline unsigned short cvt_bf16_f32(float x) {
+    const unsigned u = __float_as_uint(x);
+    return (unsigned short)(x != x ? 0x7fff : (u + 0x7fff + (u >> 16 & 1)) >> 16);
+}
+static inline float cvt_f32_f16(unsigned short h) {
+    _Float16 x;
+    memcpy(&x, &h, sizeof x);
+    return (float)x;
+}
+static inline unsigned short cvt_f16_f32(float x) {
+    const _Float16 h = (_Float16)x;
+    unsigned short bits;
+    memcpy(&bits, &h, sizeof bits);
+    return x != x ? 0x7fff : bits;
+}
+
+/* Calls a kernel with the arguments at these addresses; those behind the last one are left out. */
+template <size_t... Numbers> struct cuda_numbers {};
+template <size_t Count, size_t... Rest>
+struct cuda_count : cuda_count<Count - 1, Count - 1, Rest...> {};
+template <size_t... Rest> struct cuda_count<0, Rest...> { typedef cuda_numbers<Rest...> type; };
+template <class... Arguments, size_t... Numbers>
+static void call_by(void (*kernel)(Arguments...), void **a, cuda_numbers<Numbers...>) {
+    kernel(*(Arguments *)a[Numbers]...);
+}
+template <class... Arguments> static void call(void (*kernel)(Arguments...), void **a) {
+    call_by(kernel, a, typename cuda_count<sizeof...(Arguments)>::type());
+}
+
+#endif
