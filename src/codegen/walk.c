@@ -104,6 +104,7 @@ static void put_stmt(walk *w, hn_fid at) {
     case HN_FORM_LANES: walk_put_lanes(w, s); return;
     case HN_FORM_VECTOR: walk_put_vector(w, s); return;
     case HN_FORM_ACROSS: walk_put_across(w, at); return;
+    case HN_FORM_MOVE: walk_put_move(w, s); return;
     case HN_FORM_PREFETCH: walk_put_prefetch(w, s); return;
     case HN_FORM_TRANSPOSE: walk_put_transpose(w, s); return;
     case HN_FORM_IF_ALIGNED: put_if_aligned(w, s); return;
@@ -164,6 +165,16 @@ static void put_shared_memories(walk *w) {
         walk_put_line(w, w->l->shared, HN_DTYPE_NONE,
                       OPERANDS(TEXT(w->l->elements[memory->dtype]), TEXT(walk_memory(m).text),
                                INDEX(memory->elems)));
+    }
+}
+
+static void put_private_memories(walk *w) {
+    for (hn_fmem m = 1; m < w->f->memories.count; m++) {
+        const hn_form_memory *memory = &w->f->memories.items[m];
+        if (memory->space == HN_SPACE_PRIVATE)
+            walk_put_line(w, w->l->private_array, HN_DTYPE_NONE,
+                          OPERANDS(TEXT(w->l->elements[memory->dtype]), TEXT(walk_memory(m).text),
+                                   INDEX(memory->elems)));
     }
 }
 
@@ -279,6 +290,7 @@ static void put_body(walk *w, hn_expr group_bytes) {
     put_scratch_memories(w, group_bytes);
     put_shared_memories(w);
     if (!w->f->lanes) walk_put_exchanges(w);
+    put_private_memories(w);
     walk_put_registers(w);
     put_block(w, w->f->body);
     put_end(w);

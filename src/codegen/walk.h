@@ -103,6 +103,9 @@ struct hn_language {
     const char *shared;  /* defines shared memory; $0: type of elements, $1: name, $2: elements */
     const char *part;    /* defines a pointer; $0, $1 likewise, $2: bytes from `scratch` */
     const char *barrier;
+    const char *private_array; /* as `shared`, for a thread's own registers */
+    const char *move; /* $0: memory, $1: index, $2: from this memory, $3: index, $4: elements, $5:
+                         their type; more than one of them */
     /* So many threads read each other's registers: $0 of the thread whose number is one's own xor
      * $1. 1: none do, all exchange through shared memory */
     uint32_t shuffle_threads;

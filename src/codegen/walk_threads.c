@@ -1,4 +1,4 @@
-/* walk_threads.c: ACROSS of threads. The threads of a row combine a register in up to two stages:
+/* walk_threads.c: ACROSS of threads, and MOVE. Of an ACROSS, the threads of a row combine a register in up to two stages:
  * those of a warp read each other's registers; then one number of each warp, or where rows are not
  * neighbours of each thread, goes through shared memory. Every thread has the result. */
 #include "codegen/walk_internal.h"
@@ -129,9 +129,17 @@ static void put_in_turn(walk *w, const across *a, uint32_t count, const char *fi
     char text[160];
     snprintf(text, sizeof text, "for (int k = 1; k < %u; k++) {", count);
     open_loop(w, text);
-    snprintf(text, sizeof text, "%s + k * %u", first, a->s->pitch);
+    if (a->s->pitch > 1) snprintf(text, sizeof text, "%s + k * %u", first, a->s->pitch);
+    else snprintf(text, sizeof text, "%s + k", first);
     put_combined(w, a, "$0[$1]", true, text);
     close_loop(w);
+}
+
+/* Of threads that come in blocks, in memory where a block has `room`, and is `inner` long. */
+static void put_place(char out[96], uint32_t block, uint32_t room, uint32_t inner) {
+    int length = room == 1 ? snprintf(out, 96, "thread / %u", block)
+                           : snprintf(out, 96, "thread / %u * %u", block, room);
+    if (inner > 1) snprintf(out + length, (size_t)(96 - length), " + thread %% %u", inner);
 }
 
 static void put_through_memory(walk *w, const across *a) {
@@ -139,9 +147,8 @@ static void put_through_memory(walk *w, const across *a) {
     const bool one_a_warp = a->exchanged < threads;
     const uint32_t count = one_a_warp ? width * pitch / a->warp : width;
     char at[96], first[96];
-    snprintf(at, sizeof at, "thread / %u * %u + thread %% %u", a->warp, pitch, a->warp);
-    snprintf(first, sizeof first, "thread / %u * %u + thread %% %u", width * pitch, count * pitch,
-             pitch);
+    put_place(at, a->warp, pitch, pitch > 1 ? a->warp : 1);
+    put_place(first, width * pitch, count * pitch, pitch);
     if (one_a_warp) {
         walk_begin_line(w);
         hn_strbuf_printf(&w->out, "if (thread %% %u < %u) {\n", a->warp, pitch);
@@ -164,4 +171,24 @@ void walk_put_across(walk *w, hn_fid at) {
     const across a = across_of(w, at);
     put_shuffles(w, &a);
     if (a.exchanged) put_through_memory(w, &a);
+}
+
+/* ---- MOVE ---- */
+
+static void put_one_move(walk *w, const hn_form_stmt *s) {
+    walk_put_line(w, "$0[$1] = $2[$3];", HN_DTYPE_NONE,
+                  OPERANDS(TEXT(walk_memory(s->memory).text), INDEX(s->index),
+                           TEXT(walk_memory(s->from).text), INDEX(s->from_index)));
+}
+
+void walk_put_move(walk *w, const hn_form_stmt *s) {
+    if (s->count == 1) {
+        put_one_move(w, s);
+        return;
+    }
+    const char *type = w->l->elements[w->f->memories.items[s->memory].dtype];
+    walk_put_line(w, w->l->move, HN_DTYPE_NONE,
+                  OPERANDS(TEXT(walk_memory(s->memory).text), INDEX(s->index),
+                           TEXT(walk_memory(s->from).text), INDEX(s->from_index),
+                           TEXT(walk_number(s->count).text), TEXT(type)));
 }

@@ -14,17 +14,26 @@ const hn_gpu_facts hn_gpu_facts_common = {
     .shuffle = 1,
     .threads_max = 256,
     .shared_bytes = 32 << 10,
+    .shared_all_bytes = 64 << 10,
+    .registers = 65536,
+    .registers_thread = 128,
+    .vector_bytes = 16,
     .multiprocessors = 32,
     .resident = 1024,
+    .groups = 16,
     .bytes_per_ns = 400,
+    .cache_bytes_per_ns = 1200,
+    .latency_ns = 600,
+    .flight_bytes = 8 << 10,
     .ops_per_ns = 5000,
     .barrier_ns = 20,
     .launch_ns = 5000,
 };
 
-/* Shared memory is what a text may declare; more is asked for at the launch. Bandwidths are some 9/10
- * of the makers' numbers, additions one for each unit of f32 and clock at the highest clock. */
-#define NVIDIA_FACTS(processors, threads, gigabytes_a_s, additions_a_ns)                           \
+/* Of NVIDIA's. Shared memory of a group is what a text may declare. Bandwidths are some 9/10 of the
+ * makers' numbers, that of the cache twice as much, additions one for each unit of f32 and clock at
+ * the highest clock. Reads under way: bandwidth times latency, and a quarter more. */
+#define NVIDIA_FACTS(processors, threads, groups_, shared_kb, gigabytes_a_s, additions_a_ns)       \
     {                                                                                              \
         .limits = {.operations = NULL,                                                             \
                    .prologue_max_ops = 4,                                                          \
@@ -35,16 +44,20 @@ const hn_gpu_facts hn_gpu_facts_common = {
                    .long_row_elems = 32768,                                                        \
                    .local_max_elems = 8192}, /* of f32: leaves room for reductions */              \
             .warp = 32, .shuffle = 32, .threads_max = 1024, .shared_bytes = 48 << 10,              \
-        .multiprocessors = (processors), .resident = (threads), .bytes_per_ns = (gigabytes_a_s),   \
-        .ops_per_ns = (additions_a_ns), .barrier_ns = 20, .launch_ns = 3000,                       \
+        .shared_all_bytes = (shared_kb) << 10, .registers = 65536, .registers_thread = 255,        \
+        .vector_bytes = 16, .multiprocessors = (processors), .resident = (threads),                \
+        .groups = (groups_), .bytes_per_ns = (gigabytes_a_s),                                      \
+        .cache_bytes_per_ns = 2 * (gigabytes_a_s), .latency_ns = 800,                              \
+        .flight_bytes = 1000.0 * (gigabytes_a_s) / (processors), .ops_per_ns = (additions_a_ns),   \
+        .barrier_ns = 20, .launch_ns = 3000,                                                       \
     }
 
-const hn_gpu_facts hn_gpu_facts_sm_80 = NVIDIA_FACTS(108, 2048, 1850, 9700);
-const hn_gpu_facts hn_gpu_facts_sm_86 = NVIDIA_FACTS(84, 1536, 630, 18700);
-const hn_gpu_facts hn_gpu_facts_sm_89 = NVIDIA_FACTS(142, 1536, 780, 45800);
-const hn_gpu_facts hn_gpu_facts_sm_90 = NVIDIA_FACTS(132, 2048, 4300, 33400);
-const hn_gpu_facts hn_gpu_facts_sm_100 = NVIDIA_FACTS(148, 2048, 7200, 37200);
-const hn_gpu_facts hn_gpu_facts_sm_120 = NVIDIA_FACTS(170, 1536, 1600, 52400);
+const hn_gpu_facts hn_gpu_facts_sm_80 = NVIDIA_FACTS(108, 2048, 32, 164, 1850, 9700);
+const hn_gpu_facts hn_gpu_facts_sm_86 = NVIDIA_FACTS(84, 1536, 16, 100, 630, 18700);
+const hn_gpu_facts hn_gpu_facts_sm_89 = NVIDIA_FACTS(142, 1536, 24, 100, 780, 45800);
+const hn_gpu_facts hn_gpu_facts_sm_90 = NVIDIA_FACTS(132, 2048, 32, 228, 4300, 33400);
+const hn_gpu_facts hn_gpu_facts_sm_100 = NVIDIA_FACTS(148, 2048, 32, 228, 7200, 37200);
+const hn_gpu_facts hn_gpu_facts_sm_120 = NVIDIA_FACTS(170, 1536, 24, 100, 1600, 52400);
 
 const hn_cpu_facts hn_cpu_facts_common = {
     .limits = {.operations = &hn_operations_all,

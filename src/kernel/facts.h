@@ -10,12 +10,21 @@ typedef struct hn_gpu_facts {
     uint32_t warp;          /* threads that go together: they read memory side by side */
     uint32_t shuffle;       /* threads that exchange registers without shared memory; 1: none do */
     uint32_t threads_max;   /* of a group */
-    uint32_t shared_bytes;  /* of a group */
-    uint32_t multiprocessors; /* groups run on each of them at once: */
-    uint32_t resident;        /* so many threads on one */
-    double bytes_per_ns;      /* of memory, all multiprocessors together */
-    double ops_per_ns;        /* additions of f32, likewise */
-    double barrier_ns;        /* a level of a tree in shared memory */
+    uint32_t shared_bytes;  /* of a group; */
+    uint32_t shared_all_bytes; /* of a multiprocessor */
+    uint32_t registers;        /* of a multiprocessor, of 32 bits; */
+    uint32_t registers_thread; /* most that a thread has */
+    uint32_t vector_bytes;     /* of an access of a thread */
+    uint32_t multiprocessors;  /* groups run on each of them at once: */
+    uint32_t resident;         /* so many threads on one, */
+    uint32_t groups;           /* and so many groups */
+    double bytes_per_ns;       /* of memory, all multiprocessors together; */
+    double cache_bytes_per_ns; /* of the cache that they share */
+    double latency_ns;         /* of a read from memory */
+    double flight_bytes;       /* reads of a multiprocessor under way that keep memory busy */
+    double ops_per_ns;         /* additions of f32, all multiprocessors together */
+    double
+        barrier_ns; /* threads that exchange registers combine one; a step through shared memory */
     double launch_ns;
 } hn_gpu_facts;
 

@@ -187,6 +187,27 @@ hn_fid hn_form_result(hn_form *f, hn_freg reg, bool position) {
 
 void hn_form_barrier(hn_form *f) { (void)hn_form_add(f, (hn_form_stmt){.kind = HN_FORM_BARRIER}); }
 
+void hn_form_unrolled(hn_form *f, hn_expr var, uint32_t count) {
+    (void)hn_form_add(f, (hn_form_stmt){.kind = HN_FORM_FOR,
+                                        .var = var,
+                                        .begin = hn_sym_int(f->sym, 0),
+                                        .end = hn_sym_int(f->sym, count),
+                                        .step = 1,
+                                        .unroll = count});
+}
+
+void hn_form_move(hn_form *f, hn_fmem to, hn_expr index, hn_fmem from, hn_expr from_index,
+                  uint32_t count) {
+    if (to < f->memories.count) f->memories.items[to].is_written = true;
+    if (from < f->memories.count) f->memories.items[from].is_read = true;
+    (void)hn_form_add(f, (hn_form_stmt){.kind = HN_FORM_MOVE,
+                                        .memory = to,
+                                        .index = index,
+                                        .from = from,
+                                        .from_index = from_index,
+                                        .count = count});
+}
+
 void hn_form_across(hn_form *f, hn_freg reg) {
     if (reg < f->registers.count) f->registers.items[reg].across = true;
     (void)hn_form_add(f, (hn_form_stmt){.kind = HN_FORM_ACROSS, .reg = reg});

@@ -37,6 +37,8 @@ typedef enum hn_space {
     HN_SPACE_ARGUMENT, /* memory of the program */
     HN_SPACE_SHARED,   /* fast memory of a group, not initialised */
     HN_SPACE_SCRATCH,  /* slow memory of a group, not initialised */
+    HN_SPACE_PRIVATE,  /* registers of a thread, not initialised: indices are numbers when loops are
+                          unrolled */
     HN_SPACE_COUNT
 } hn_space;
 
@@ -47,7 +49,7 @@ typedef struct hn_form_memory {
     hn_buf buffer; /* ARGUMENT: of the program, */
     hn_expr base;  /* from this element on, which has index 0; those before it have indices below 0.
                       0: from its beginning */
-    hn_expr elems; /* SHARED, SCRATCH: how many */
+    hn_expr elems; /* but for ARGUMENT: how many; PRIVATE: a number */
     bool is_read, is_written; /* by the form; a store that combines does both */
     bool stale;  /* SCRATCH: elements may be read before they are written: they are any numbers then
                   */
@@ -86,6 +88,10 @@ typedef enum hn_form_kind {
                         hn_form_exchanged; all threads of the group come here. In forms of ranges:
                         outside of LANES, register = all lanes of all its vectors combined; of one
                         that keeps a position, that alone */
+    /* in forms of groups */
+    HN_FORM_MOVE, /* memory[index + k] = from[from_index + k] for all k < count, in accesses of up to
+                     HN_FORM_ACCESS_BYTES; one of the two is PRIVATE. Both begin at multiples of the
+                     bytes of such an access, and arguments do so as well */
     /* in forms of ranges */
     HN_FORM_LANES,  /* `var` from `begin` while below `end`, in steps of vectors: see hn_form_lanes.
                        `var` is known in its VECTORs */
@@ -172,6 +178,9 @@ typedef struct hn_form_stmt {
     hn_store_mode mode;    /* STORE: other than SET in forms of one thread only */
     hn_freg reg;           /* INIT, STEP, ACROSS */
     uint32_t width, pitch; /* ACROSS of threads; 0 of lanes */
+    hn_fmem from;          /* MOVE; */
+    hn_expr from_index;
+    uint32_t count; /* a power of two */
     hn_fid value,
         position; /* STORE, STEP, SET: VALUEs; position: I64, for registers that keep one; else 0 */
     hn_form_lanes lanes; /* LANES */
@@ -199,6 +208,10 @@ typedef struct hn_form_cost {
  * two. How many numbers a group exchanges through memory when all its rows combine one register,
  * where `warp` neighbours exchange them without. */
 uint32_t hn_form_exchanged(uint32_t threads, uint32_t warp, uint32_t width, uint32_t pitch);
+
+/* Of a MOVE: its most elements; its widest access, and where arguments of forms of groups begin: at multiples. Who
+ * launches a kernel copies what begins elsewhere. */
+enum { HN_FORM_ACCESS_BYTES = 16, HN_FORM_MOVE_MOST = 16 };
 
 /* Index symbols of a form begin here: those of the schedule lie below. */
 enum { HN_FORM_FIRST_ORDINAL = 64 };
@@ -280,6 +293,10 @@ void hn_form_step(hn_form *f, hn_freg reg, hn_fid value, hn_fid position);
 /* The value of a register, or its position. */
 hn_fid hn_form_result(hn_form *f, hn_freg reg, bool position);
 void hn_form_barrier(hn_form *f);
+/* FOR of `var` in [0, count), whose copies stand side by side. */
+void hn_form_unrolled(hn_form *f, hn_expr var, uint32_t count);
+void hn_form_move(hn_form *f, hn_fmem to, hn_expr index, hn_fmem from, hn_expr from_index,
+                  uint32_t count);
 /* In a form of ranges; marks the register as one whose lanes are combined. */
 void hn_form_across(hn_form *f, hn_freg reg);
 /* In a form of groups, likewise. */

@@ -56,7 +56,7 @@ static hn_ref_elem *value_at(const hn_run *r, hn_fid s, uint32_t thread) {
 static hn_status run_load(hn_run *r, const hn_sop *op, uint32_t thread, hn_ref_elem *out) {
     hn_run_access a = {.does = "reads", .m = op->buffer, .thread = thread};
     HN_TRY(hn_run_eval(r, op->index, thread, &a.at));
-    HN_TRY(hn_run_find(r, a.m, a.at, &a.at));
+    HN_TRY(hn_run_find(r, a.m, a.at, thread, &a.at));
     return hn_run_read(r, &a, out);
 }
 
@@ -116,7 +116,7 @@ hn_status hn_run_store(hn_run *r, hn_fid s, uint32_t thread) {
     hn_run_access a = {.does = "writes", .m = stmt->memory, .thread = thread};
     if (stmt->in_order || combines) a.in_order = s;
     HN_TRY(hn_run_eval(r, stmt->index, thread, &a.at));
-    HN_TRY(hn_run_find(r, a.m, a.at, &a.at));
+    HN_TRY(hn_run_find(r, a.m, a.at, thread, &a.at));
     if (combines) {
         hn_ref_elem old;
         HN_TRY(hn_run_read(r, &a, &old));
@@ -152,6 +152,35 @@ hn_status hn_run_set(hn_run *r, hn_fid s, uint32_t thread) {
     hn_run_registers(r, stmt->reg)[thread] = (hn_ref_reduction){
         .value = *value_at(r, stmt->value, thread), .position = position_of(r, stmt, thread)};
     r->value_lost[stmt->reg] = false;
+    return NULL;
+}
+
+/* Where a side of a MOVE begins. All its elements are there. */
+static hn_status find_side(const hn_run *r, const hn_form_stmt *stmt, hn_expr index,
+                           hn_run_access *a) {
+    const int64_t size = hn_dtype_facts(r->f->memories.items[a->m].dtype)->size_bytes,
+                  bytes = stmt->count * size,
+                  access = bytes < HN_FORM_ACCESS_BYTES ? bytes : HN_FORM_ACCESS_BYTES;
+    int64_t first, last;
+    HN_TRY(hn_run_eval(r, index, a->thread, &first));
+    HN_TRY(hn_run_find(r, a->m, first + stmt->count - 1, a->thread, &last));
+    HN_TRY(hn_run_find(r, a->m, first, a->thread, &a->at));
+    if (first * size % access == 0 && (r->memories[a->m].first * size) % access == 0) return NULL;
+    return HN_ERROR(HN_INTERNAL, "a move at element %" PRId64 " of memory m%u is not aligned",
+                    first, a->m);
+}
+
+hn_status hn_run_move(hn_run *r, hn_fid s, uint32_t thread) {
+    const hn_form_stmt *stmt = hn_run_stmt_of(r, s);
+    hn_run_access from = {.does = "reads", .m = stmt->from, .thread = thread},
+                  to = {.does = "writes", .m = stmt->memory, .thread = thread};
+    HN_TRY(find_side(r, stmt, stmt->from_index, &from));
+    HN_TRY(find_side(r, stmt, stmt->index, &to));
+    for (uint32_t k = 0; k < stmt->count; k++, from.at++, to.at++) {
+        hn_ref_elem value;
+        HN_TRY(hn_run_read(r, &from, &value));
+        HN_TRY(hn_run_write(r, &to, value));
+    }
     return NULL;
 }
 

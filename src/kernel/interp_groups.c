@@ -110,6 +110,7 @@ static hn_status run_stmt(hn_run *r, hn_fid s, const bool *active) {
     case HN_FORM_STEP: return each_thread(r, s, active, hn_run_step);
     case HN_FORM_SET: return each_thread(r, s, active, hn_run_set);
     case HN_FORM_BARRIER: return run_barrier(r, s, active);
+    case HN_FORM_MOVE: return each_thread(r, s, active, hn_run_move);
     case HN_FORM_ACROSS: return run_across(r, s, active);
     case HN_FORM_BLOCK: return run_block(r, hn_run_stmt_of(r, s)->body, active);
     default: return HN_ERROR(HN_INTERNAL, "statement %u is of no kind", s);

@@ -27,7 +27,8 @@ typedef struct hn_run_memory {
     hn_ref_elem *items;
     bool *is_set;       /* ARGUMENT */
     hn_run_cell *cells; /* NULL: the form does not write here */
-    int64_t first, end; /* elements of `items` that an access may reach, from index 0 on */
+    int64_t first, end; /* elements of `items` that an access may reach, from index 0 on; */
+    int64_t apart;      /* PRIVATE: from thread to thread; else 0 */
 } hn_run_memory;
 
 /* What the interpreter knows of a statement beside the form. */
@@ -108,12 +109,14 @@ hn_status hn_run_init(hn_run *r, hn_fid s, uint32_t thread) HN_MUST_USE;
 hn_status hn_run_step(hn_run *r, hn_fid s, uint32_t thread) HN_MUST_USE;
 hn_status hn_run_set(hn_run *r, hn_fid s, uint32_t thread) HN_MUST_USE;
 hn_status hn_run_let(hn_run *r, hn_fid s, uint32_t thread) HN_MUST_USE;
+hn_status hn_run_move(hn_run *r, hn_fid s, uint32_t thread) HN_MUST_USE;
 
 /* ---- interp_memory.c ---- */
 
 hn_status hn_run_prepare_memory(hn_run *r, hn_fmem m) HN_MUST_USE;
-/* The element that an index means. */
-hn_status hn_run_find(const hn_run *r, hn_fmem m, int64_t index, int64_t *out) HN_MUST_USE;
+/* The element that an index of a thread means. */
+hn_status hn_run_find(const hn_run *r, hn_fmem m, int64_t index, uint32_t thread,
+                      int64_t *out) HN_MUST_USE;
 hn_status hn_run_read(hn_run *r, const hn_run_access *a, hn_ref_elem *out) HN_MUST_USE;
 hn_status hn_run_write(hn_run *r, const hn_run_access *a, hn_ref_elem value) HN_MUST_USE;
 /* Instead of what is in memory by chance: what no result may come from. */

@@ -4,12 +4,12 @@
 #include <inttypes.h>
 #include <math.h>
 
-hn_status hn_run_find(const hn_run *r, hn_fmem m, int64_t index, int64_t *out) {
+hn_status hn_run_find(const hn_run *r, hn_fmem m, int64_t index, uint32_t thread, int64_t *out) {
     const hn_run_memory *memory = &r->memories[m];
     if (index < -memory->first || index >= memory->end - memory->first)
         return HN_ERROR(HN_INTERNAL, "element %" PRId64 " of memory m%u, which has %" PRId64, index,
                         m, memory->end - memory->first);
-    *out = memory->first + index;
+    *out = memory->first + index + thread * memory->apart;
     return NULL;
 }
 
@@ -157,7 +157,9 @@ hn_status hn_run_prepare_memory(hn_run *r, hn_fmem m) {
         return hn_run_no_value(r, memory->info->elems);
     if (memory->end < 0)
         return HN_ERROR(HN_INTERNAL, "memory m%u has %" PRId64 " elements", m, memory->end);
-    HN_NEW(r->arena, memory->items, memory->end);
-    HN_NEW(r->arena, memory->cells, memory->end);
+    if (memory->info->space == HN_SPACE_PRIVATE) memory->apart = memory->end;
+    const int64_t all = memory->apart ? memory->apart * r->width : memory->end;
+    HN_NEW(r->arena, memory->items, all);
+    HN_NEW(r->arena, memory->cells, all);
     return NULL;
 }

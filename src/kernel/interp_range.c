@@ -346,9 +346,9 @@ static hn_status run_across(hn_run *r, hn_fid s) {
 static hn_status move(hn_run *r, hn_fmem from, int64_t read, hn_fmem to, int64_t written) {
     hn_run_access in = {.does = "reads", .m = from}, out = {.does = "writes", .m = to};
     hn_ref_elem value;
-    HN_TRY(hn_run_find(r, from, read, &in.at));
+    HN_TRY(hn_run_find(r, from, read, 0, &in.at));
     HN_TRY(hn_run_read(r, &in, &value));
-    HN_TRY(hn_run_find(r, to, written, &out.at));
+    HN_TRY(hn_run_find(r, to, written, 0, &out.at));
     return hn_run_write(r, &out, value);
 }
 
@@ -385,6 +385,7 @@ static hn_status run_stmt(hn_run *r, hn_fid s) {
     case HN_FORM_TRANSPOSE: return once(r, s, run_transpose);
     case HN_FORM_IF_ALIGNED: return run_if_aligned(r, s);
     case HN_FORM_BARRIER:
+    case HN_FORM_MOVE:
     case HN_FORM_KIND_COUNT: break;
     }
     return HN_ERROR(HN_INTERNAL, "statement %u is of no kind", s);

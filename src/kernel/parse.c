@@ -199,6 +199,16 @@ static hn_status read_across(parser *ps, hn_form_stmt *stmt) {
     return hn_lex_accept_word(&ps->lex, "pitch") ? hn_lex_u32(&ps->lex, &stmt->pitch) : NULL;
 }
 
+/* m3[4*i66] = m1[4*i65] count 4 */
+static hn_status read_move(parser *ps, hn_form_stmt *stmt) {
+    const hn_sop_reader r = sops(ps);
+    HN_TRY(hn_sop_read_access(&r, &stmt->memory, &stmt->index));
+    HN_TRY(hn_lex_expect(&ps->lex, '='));
+    HN_TRY(hn_sop_read_access(&r, &stmt->from, &stmt->from_index));
+    HN_TRY(hn_lex_expect_word(&ps->lex, "count"));
+    return hn_lex_u32(&ps->lex, &stmt->count);
+}
+
 /* m1[i65 + 64] write every 2 */
 static hn_status read_prefetch(parser *ps, hn_form_stmt *stmt) {
     const hn_sop_reader r = sops(ps);
@@ -256,6 +266,7 @@ static hn_status read_any(parser *ps, hn_form_stmt *stmt) {
         {"lanes", HN_FORM_LANES, read_lanes},
         {"vector", HN_FORM_VECTOR, read_open},
         {"across", HN_FORM_ACROSS, read_across},
+        {"move", HN_FORM_MOVE, read_move},
         {"prefetch", HN_FORM_PREFETCH, read_prefetch},
         {"transpose", HN_FORM_TRANSPOSE, read_transpose},
     };
@@ -370,7 +381,7 @@ static hn_status read_memory(parser *ps) {
     HN_TRY(hn_lex_expect(&ps->lex, ':'));
     memory.space = (hn_space)hn_text_accept_one_of(&ps->lex, hn_space_names, HN_SPACE_COUNT);
     if (memory.space == HN_SPACE_COUNT)
-        return fail(ps, "expected 'argument', 'shared' or 'scratch'");
+        return fail(ps, "expected 'argument', 'shared', 'scratch' or 'private'");
     bool argument = memory.space == HN_SPACE_ARGUMENT;
     HN_TRY(argument ? read_argument(ps, &memory) : read_local(ps, &memory));
     memory.is_read = hn_lex_accept_word(&ps->lex, "read");

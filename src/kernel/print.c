@@ -8,7 +8,7 @@
 #include <inttypes.h>
 #include <stddef.h>
 
-const char *const hn_space_names[] = {"argument", "shared", "scratch"};
+const char *const hn_space_names[] = {"argument", "shared", "scratch", "private"};
 
 const char *const hn_rest_names[] = {[HN_FORM_REST_NONE] = "",
                                      [HN_FORM_REST_MASKED] = "masked",
@@ -136,6 +136,14 @@ static void put_access(const printer *pr, hn_fmem m, hn_expr index) {
     hn_sop_print_access(pr->f->sym, 'm', m, index, pr->out);
 }
 
+static void put_move(const printer *pr, const hn_form_stmt *stmt) {
+    hn_strbuf_puts(pr->out, "move ");
+    put_access(pr, stmt->memory, stmt->index);
+    hn_strbuf_puts(pr->out, " = ");
+    put_access(pr, stmt->from, stmt->from_index);
+    hn_strbuf_printf(pr->out, " count %u", stmt->count);
+}
+
 static void put_prefetch(const printer *pr, const hn_form_stmt *stmt) {
     hn_strbuf_puts(pr->out, "prefetch ");
     put_access(pr, stmt->memory, stmt->index);
@@ -183,6 +191,7 @@ static void put_stmt(const printer *pr, hn_fid s) {
     case HN_FORM_VECTOR: hn_strbuf_puts(pr->out, "vector"); break;
     case HN_FORM_ACROSS: put_across(pr, stmt); break;
     case HN_FORM_PREFETCH: put_prefetch(pr, stmt); break;
+    case HN_FORM_MOVE: put_move(pr, stmt); break;
     case HN_FORM_TRANSPOSE: put_transpose(pr, stmt); break;
     case HN_FORM_IF_ALIGNED: hn_strbuf_printf(pr->out, "if aligned m%u", stmt->memory); break;
     case HN_FORM_KIND_COUNT: hn_strbuf_puts(pr->out, "?"); break;

@@ -6,7 +6,8 @@
 
 typedef struct scope_symbol {
     hn_expr symbol;
-    bool varies; /* its value may differ between the threads of a group */
+    bool varies;   /* its value may differ between the threads of a group */
+    bool is_fixed; /* a number, where the loops around are unrolled */
 } scope_symbol;
 
 typedef struct checker {
@@ -100,6 +101,20 @@ static hn_status check_expr(checker *c, hn_expr e, const char *what, bool *out_v
     return NULL;
 }
 
+/* Registers have no addresses: which one is meant must be known. */
+static hn_status check_fixed(checker *c, hn_fmem m, hn_expr index) {
+    symbol_list symbols;
+    if (c->f->memories.items[m].space != HN_SPACE_PRIVATE) return NULL;
+    HN_TRY(list_symbols(c, index, &symbols));
+    for (uint32_t k = 0; k < symbols.count; k++) {
+        const scope_symbol *known = find_symbol(c, symbols.items[k]);
+        if (!known || !known->is_fixed)
+            return BAD("the index of m%u uses %s, which is not of an unrolled loop", m,
+                       text_of(c, symbols.items[k]));
+    }
+    return NULL;
+}
+
 static hn_status check_plain(checker *c, hn_expr e, const char *what) {
     bool varies = false;
     return check_expr(c, e, what, &varies);
@@ -133,7 +148,7 @@ static hn_status define_symbol(checker *c, hn_expr symbol, bool varies) {
     for (uint32_t k = 0; k < c->symbols.count && !taken; k++)
         taken = have_one_name(c->f->sym, c->symbols.items[k].symbol, symbol);
     if (taken) return BAD("%s is defined already", text_of(c, symbol));
-    HN_PUSH(c->scratch, &c->symbols, ((scope_symbol){symbol, varies}));
+    HN_PUSH(c->scratch, &c->symbols, ((scope_symbol){.symbol = symbol, .varies = varies}));
     return NULL;
 }
 
@@ -207,6 +222,14 @@ static hn_status check_aliases(const checker *c, hn_fmem m) {
                                                                      : NULL;
 }
 
+static hn_status check_private(const checker *c, const hn_form_memory *memory) {
+    int64_t elems;
+    if (c->f->lanes) return BAD("it is private, but in a form of ranges");
+    if (!memory->elems || !hn_sym_is_int(c->f->sym, memory->elems, &elems) || elems < 1)
+        return BAD("it is private, but the number of its elements is no number above 0");
+    return memory->padded ? BAD("it is padded, but private") : NULL;
+}
+
 static hn_status check_memory(checker *c, hn_fmem m) {
     const hn_form_memory *memory = &c->f->memories.items[m];
     c->place = (hn_form_place){HN_FORM_PART_MEMORY, m};
@@ -219,6 +242,7 @@ static hn_status check_memory(checker *c, hn_fmem m) {
         return BAD("it is padded, but an argument");
     HN_TRY(check_aliases(c, m));
     if (memory->space == HN_SPACE_ARGUMENT) return check_argument(c, memory);
+    if (memory->space == HN_SPACE_PRIVATE) return check_private(c, memory);
     HN_TRY(check_size(c, memory->elems, "the number of its elements"));
     return check_plain(c, memory->elems, "the number of its elements");
 }
@@ -324,6 +348,7 @@ static hn_status check_value_stmt(checker *c, hn_fid s, const hn_sop *op) {
     if (op->kind == HN_SOP_LOAD) HN_TRY(check_load(c, op));
     if (op->kind == HN_SOP_RESULT) HN_TRY(check_result(c, op));
     if (hn_sop_has_index(op)) HN_TRY(check_index(c, op->index));
+    if (op->kind == HN_SOP_LOAD) HN_TRY(check_fixed(c, op->buffer, op->index));
     if (op->kind == HN_SOP_INDIRECT) HN_TRY(bind_index(c, op->index));
     return mark(c, &c->defined[s]);
 }
@@ -366,6 +391,7 @@ static hn_status check_store(checker *c, const hn_form_stmt *stmt) {
     if (c->f->memories.items[stmt->memory].dtype != dtype_of(c, stmt->value))
         return BAD("m%u has another dtype than %%%u", stmt->memory, stmt->value);
     HN_TRY(check_index(c, stmt->index));
+    HN_TRY(check_fixed(c, stmt->memory, stmt->index));
     HN_TRY(check_mode(c, stmt));
     HN_TRY(check_whole_vectors(c, stmt));
     c->is_written[stmt->memory] = true;
@@ -425,6 +451,26 @@ static hn_status check_across(checker *c, const hn_form_stmt *stmt) {
     return NULL;
 }
 
+static hn_status check_move(checker *c, const hn_form_stmt *stmt) {
+    HN_TRY(check_memory_id(c, stmt->memory));
+    HN_TRY(check_memory_id(c, stmt->from));
+    const hn_form_memory *to = &c->f->memories.items[stmt->memory],
+                         *from = &c->f->memories.items[stmt->from];
+    if (to->dtype != from->dtype)
+        return BAD("m%u has another dtype than m%u", stmt->memory, stmt->from);
+    if ((to->space == HN_SPACE_PRIVATE) == (from->space == HN_SPACE_PRIVATE))
+        return BAD("one of the two memories is private, the other one is not");
+    if (!is_power_of_two(stmt->count) || stmt->count > HN_FORM_MOVE_MOST)
+        return BAD("the count is no power of two up to %d", HN_FORM_MOVE_MOST);
+    HN_TRY(check_index(c, stmt->index));
+    HN_TRY(check_plain(c, stmt->from_index, "the index that is read"));
+    HN_TRY(check_fixed(c, stmt->memory, stmt->index));
+    HN_TRY(check_fixed(c, stmt->from, stmt->from_index));
+    c->is_read[stmt->from] = true;
+    c->is_written[stmt->memory] = true;
+    return NULL;
+}
+
 static hn_status check_prefetch(checker *c, const hn_form_stmt *stmt) {
     HN_TRY(check_memory_id(c, stmt->memory));
     HN_TRY(check_index(c, stmt->index));
@@ -461,6 +507,17 @@ static void close_scope(checker *c, uint32_t symbols, uint32_t marks) {
     c->symbols.count = symbols;
 }
 
+/* Whether its variable is a number in each copy of the body. */
+static bool is_unrolled(const checker *c, hn_fid s) {
+    const hn_form_stmt *stmt = &c->f->stmts.items[s];
+    int64_t begin, end;
+    if (stmt->kind != HN_FORM_FOR || !hn_sym_is_int(c->f->sym, stmt->begin, &begin) ||
+        !hn_sym_is_int(c->f->sym, stmt->end, &end))
+        return false;
+    int64_t copies = stmt->unroll ? stmt->unroll : 1;
+    return begin >= 0 && end - begin <= INT32_MAX && (end - begin) <= copies * stmt->step;
+}
+
 /* A block of statement `owner`, in which `var` is defined unless it is 0. */
 static hn_status check_inner(checker *c, hn_fid owner, hn_fid first, hn_expr var, bool varies) {
     uint32_t symbols = c->symbols.count, marks = c->marks.count;
@@ -468,6 +525,7 @@ static hn_status check_inner(checker *c, hn_fid owner, hn_fid first, hn_expr var
     if (++c->depth > HN_FORM_DEPTH_MOST) return BAD("blocks are nested too deep");
     if (varies) c->divides = owner;
     if (var) HN_TRY(define_variable(c, var, varies));
+    if (var) c->symbols.items[c->symbols.count - 1].is_fixed = is_unrolled(c, owner);
     HN_TRY(check_block(c, first));
     close_scope(c, symbols, marks);
     c->divides = divides;
@@ -541,6 +599,7 @@ static hn_status check_stmt(checker *c, hn_fid s) {
     case HN_FORM_VECTOR: return check_vector(c, s, stmt);
     case HN_FORM_ACROSS: return check_across(c, stmt);
     case HN_FORM_PREFETCH: return check_prefetch(c, stmt);
+    case HN_FORM_MOVE: return check_move(c, stmt);
     case HN_FORM_TRANSPOSE: return check_transpose(c, stmt);
     case HN_FORM_IF_ALIGNED: return check_if_aligned(c, s, stmt);
     case HN_FORM_KIND_COUNT: break;

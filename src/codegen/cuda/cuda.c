@@ -25,6 +25,8 @@ const hn_language hn_cuda_language = {
     .shared = "__shared__ $0 $1[$2];",
     .part = "$0 *$1 = ($0 *)(scratch + $2);",
     .barrier = "__syncthreads();",
+    .private_array = "alignas(16) $0 $1[$2];",
+    .move = "move($0 + $1, $2 + $3, pack<$5, $4>());",
     .shuffle_threads = 32,
     .shuffle = "__shfl_xor_sync(0xffffffffu, $0, $1)",
     .unroll = "#pragma unroll $0",

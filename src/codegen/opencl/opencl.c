@@ -24,6 +24,8 @@ const hn_language hn_opencl_language = {
     .shared = "__local $0 $1[$2];",
     .part = "__global $0 *$1 = (__global $0 *)(scratch + $2);",
     .barrier = "barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);",
+    .private_array = "$0 $1[$2];",
+    .move = "vstore$4(vload$4(0, $2 + $3), 0, $0 + $1);",
     .shuffle_threads = 1,
     .unroll = "#pragma unroll $0",
     .index_type = "long",

@@ -88,7 +88,8 @@ TEST(statements_in_the_wrong_place_are_refused) {
     };
     static const refusal groups[] = {
         {"lanes i66 in [0, s0) masked { } }", "statement 1: a 'lanes' in a form of groups"},
-        {"r1 : sum f32 init r1 across r1 }", "statement 2: a 'across' in a form of groups"},
+        {"r1 : sum f32 init r1 across r1 }",
+         "statement 2: a row whose width or pitch is no power of two"},
         {"m1 : argument b2 f32 prefetch m1[0] }", "statement 1: a 'prefetch' in a form of groups"},
         {"%1 = index(0) : i32 }", "statement 1: an index that is no i64"},
     };

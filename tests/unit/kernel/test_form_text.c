@@ -52,7 +52,7 @@ static void expect_file_same(const char *path, const char *beginning) {
 /* The corpus of the fuzz target. */
 TEST(forms_by_hand_come_back) {
     static const char *const names[] = {"row_sum", "flat_copy",       "both_ways", "checked_index",
-                                        "argmax",  "everything_else", "threads"};
+                                        "argmax",  "everything_else", "threads",   "registers"};
     static const char *const ranges[] = {"rows", "flat", "columns", "tiles"};
     for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
         char path[64];
@@ -186,7 +186,8 @@ TEST(wrong_headers_are_refused) {
 TEST(wrong_declarations_are_refused) {
     static const wrong_text list[] = {
         {"m2 : shared f32[4] }", "line 2, column 1: memories are numbered from m1 in order"},
-        {"m1 : local f32[4] }", "line 2, column 6: expected 'argument', 'shared' or 'scratch'"},
+        {"m1 : local f32[4] }",
+         "line 2, column 6: expected 'argument', 'shared', 'scratch' or 'private'"},
         {"m1 : argument s0 f32 }", "line 2, column 15: expected a buffer"},
         {"m1 : argument b9 f32 }",
          "line 2, column 1: kernel form, memory m1: its buffer is not one of the program"},

@@ -1,5 +1,5 @@
 /* test_form_threads.c: what the threads of a group do together, in forms written as text: rows that
- * combine registers. */
+ * combine registers, and registers that hold several elements. */
 #include "base/compiler.h"
 #include "unit/kernel/form_fixture.h"
 
@@ -141,6 +141,84 @@ TEST(what_is_exchanged) {
     EXPECT_INT(hn_form_exchanged(256, 32, 8, 32), 256);
     EXPECT_INT(hn_form_exchanged(256, 1, 2, 1), 256);
     EXPECT_INT(hn_form_exchanged(256, 1, 1, 1), 0);
+}
+
+/* --- registers of a thread --- */
+
+#define MOVES(text)                                                                                \
+    "form (group i64 < s0; thread i65 < 64) {\n"                                                   \
+    " m1 : argument b1 f32 read\n m2 : argument b2 f32 write\n m3 : private f32[4] read write\n"   \
+    " m4 : private f64[4]\n m5 : shared f32[64]\n" text " }"
+
+TEST(moves_that_are_refused) {
+    static const struct {
+        const char *text, *message;
+    } list[] = {
+        {MOVES("move m3[0] = m1[0] count 3"), "the count is no power of two up to 16"},
+        {MOVES("move m3[0] = m1[0] count 32"), "the count is no power of two up to 16"},
+        {MOVES("move m3[0] = m1[0]"), "expected 'count'"},
+        {MOVES("move m4[0] = m1[0] count 4"), "m4 has another dtype than m1"},
+        {MOVES("move m3[0] = m3[0] count 4"), "one of the two memories is private"},
+        {MOVES("move m5[0] = m1[0] count 4"), "one of the two memories is private"},
+        {MOVES("move m3[i65] = m1[0] count 4"),
+         "the index of m3 uses i65, which is not of an unrolled loop"},
+        {MOVES("%1 = m3[i64] : f32"), "the index of m3 uses i64, which is not of an unrolled loop"},
+        {MOVES("for i66 in [0, 4) { %2 = m3[i66] : f32 }"),
+         "the index of m3 uses i66, which is not of an unrolled loop"},
+        {MOVES("for i66 in [0, 4) unroll 2 { %2 = m3[i66] : f32 }"),
+         "the index of m3 uses i66, which is not of an unrolled loop"},
+        {MOVES("for i66 in [0, s0) unroll 4 { %2 = m3[i66] : f32 }"),
+         "the index of m3 uses i66, which is not of an unrolled loop"},
+        {"form (group i64 < 1; thread i65 < 1) { m1 : private f32[s0] }",
+         "it is private, but the number of its elements is no number above 0"},
+        {"form (group i64 < 1; thread i65 < 1) { m1 : private f32[0] }",
+         "it is private, but the number of its elements is no number above 0"},
+        {"form (group i64 < 1; thread i65 < 1) { m1 : private f32[4] padded }",
+         "it is padded, but private"},
+        {"form (range i64 to i65 of s0; lanes 8; grain 5) { m1 : private f32[4] }",
+         "it is private, but in a form of ranges"},
+    };
+    for (size_t k = 0; k < HN_COUNT_OF(list); k++) expect_refused(list[k].text, list[k].message);
+}
+
+/* Every thread turns its four elements around. */
+TEST(registers_are_of_one_thread) {
+    setting t;
+    begin(&t);
+    EXPECT_OK(run(&t, "form (group i64 < s0; thread i65 < 16) {\n m1 : argument b1 f32 read\n"
+                      " m2 : argument b2 f32 write\n m3 : private f32[4] read write\n"
+                      " m4 : private f32[4] read write\n"
+                      " move m3[0] = m1[64*i64 + 4*i65] count 4\n"
+                      " for i66 in [0, 4) unroll 4 { %3 = m3[i66] : f32\n m4[3 - i66] = %3 }\n"
+                      " for i66 in [0, 4) step 2 unroll 2 {"
+                      "  move m2[64*i64 + 4*i65 + i66] = m4[i66] count 2 }\n}"));
+    for (int64_t at = 0; at < ELEMS; at++)
+        EXPECT_NEAR(t.buffers[2].items[at].f, (double)(at - at % 4 + 3 - at % 4), 0);
+    fixture_deinit(&t.x);
+}
+
+TEST(moves_that_fail) {
+#define MOVE_OF(text)                                                                              \
+    "form (group i64 < s0; thread i65 < 16) {\n m1 : argument b1 f32 read\n"                       \
+    " m2 : private f32[4] read write\n" text "\n}"
+    static const struct {
+        const char *text, *message;
+    } list[] = {
+        {MOVE_OF("move m2[0] = m1[i65] count 4 %2 = m2[0] : f32"),
+         "thread 1: a move at element 1 of memory m1 is not aligned"},
+        {MOVE_OF("move m2[1] = m1[4*i65] count 2 %2 = m2[1] : f32"),
+         "a move at element 1 of memory m2 is not aligned"},
+        {MOVE_OF("move m2[0] = m1[124 + 4*i65] count 4 %2 = m2[0] : f32"),
+         "thread 1: element 131 of memory m1, which has 128"},
+        {MOVE_OF("move m2[0] = m1[4*i65] count 2 %2 = m2[3] : f32"),
+         "element 3 of memory m2 is read before it is written"},
+    };
+    for (size_t k = 0; k < HN_COUNT_OF(list); k++) {
+        setting t;
+        begin(&t);
+        EXPECT_ERROR(run(&t, list[k].text), HN_INTERNAL, list[k].message);
+        fixture_deinit(&t.x);
+    }
 }
 
 TEST_MAIN

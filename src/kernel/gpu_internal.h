@@ -1,0 +1,135 @@
+/* gpu_internal.h: what the files of the planner for groups of threads share. */
+#ifndef HN_KERNEL_GPU_INTERNAL_H
+#define HN_KERNEL_GPU_INTERNAL_H
+
+#include "kernel/cost.h"
+#include "kernel/plan_gpu.h"
+
+/* A layout and what it is expected to cost. Elements are taken in vectors of `vector`, `unroll` of
+ * them by each thread in a step. */
+typedef struct hn_gpu_layout {
+    uint32_t width, rows; /* rows: threads of a row; rows of a group. elements: threads; 1 */
+    uint32_t vector, unroll;
+    bool keeps; /* rows: registers keep a row over all phases: a phase is one step */
+    double ns;
+} hn_gpu_layout;
+
+/* The elements of a phase that a thread takes, in registers: of the buffer's `index`, which goes
+ * along the last variable of the phase. */
+typedef struct hn_gpu_array {
+    hn_buf buffer;
+    hn_expr index;
+    hn_fmem memory; /* PRIVATE */
+    bool is_loaded; /* it has what is in memory */
+} hn_gpu_array;
+
+typedef struct hn_gpu_planner {
+    const hn_program *p;
+    hn_sym *sym;
+    const hn_kernel *k;
+    const hn_gpu_facts *facts;
+    hn_arena *scratch;
+    hn_form *f;
+    const hn_gpu_layout *layout;
+
+    hn_form_cost work; /* of the kernel, in whatever layout */
+
+    /* the rows layout */
+    /* index symbols: which of the row's threads this is; the row's number in the group */
+    hn_expr place, row;
+    hn_expr number;     /* index symbol: the row's number in the kernel */
+    hn_fmem *locals;    /* per local buffer of the kernel; 0: registers */
+    hn_freg *registers; /* per slot */
+    /* per slot: the combined value, or of ARGMIN and ARGMAX its position */
+    hn_fid *results;
+    bool *unseen; /* per buffer of the program: written since the last barrier */
+
+    /* the phase at hand */
+    const hn_kernel_phase *phase;
+    bool *live;
+    bool *varies;   /* per op: goes along the last variable */
+    hn_fid *values; /* per op of its body */
+    struct {
+        hn_gpu_array *items;
+        uint32_t count, cap;
+    } arrays;         /* of the phase, or kept of those before as well */
+    hn_status failed; /* the first lack of memory */
+} hn_gpu_planner;
+
+static inline hn_expr hn_gpu_num(const hn_gpu_planner *pl, int64_t value) {
+    return hn_sym_int(pl->sym, value);
+}
+static inline hn_expr hn_gpu_extent(const hn_gpu_planner *pl, hn_expr var) {
+    return hn_sym_symbol_extent(pl->sym, var);
+}
+static inline int64_t hn_gpu_size_of(const hn_gpu_planner *pl, hn_buf b) {
+    return hn_dtype_facts(pl->p->buffers.items[b].dtype)->size_bytes;
+}
+/* How far thread numbers of neighbouring places of a row are apart. */
+static inline uint32_t hn_gpu_pitch(const hn_gpu_planner *pl, uint32_t rows) {
+    return pl->k->mode == HN_VECTOR_OUTER ? rows : 1;
+}
+
+/* ---- gpu_emitter.c ---- */
+
+hn_expr hn_gpu_extents(const hn_gpu_planner *pl, const hn_expr *vars, uint32_t count);
+/* Its number among the kernel's local buffers, or their count. */
+uint32_t hn_gpu_local(const hn_gpu_planner *pl, hn_buf b);
+/* Which ops the phase needs. */
+hn_status hn_gpu_begin_phase(hn_gpu_planner *pl, const hn_kernel_phase *phase) HN_MUST_USE;
+/* Where an access of a buffer of the schedule goes: to an argument, or to this row's part of a
+ * local buffer. */
+hn_fmem hn_gpu_place(hn_gpu_planner *pl, hn_buf b, bool is_written, hn_expr *index);
+void hn_gpu_emit_sop(hn_gpu_planner *pl, hn_sid s);
+/* Registers of the phase's reductions take a step. */
+void hn_gpu_emit_steps(hn_gpu_planner *pl);
+/* The body for one element. */
+void hn_gpu_emit_body(hn_gpu_planner *pl);
+/* Row-major coordinates of element `at` of the space of `vars`. */
+void hn_gpu_emit_coordinates(hn_gpu_planner *pl, hn_expr at, const hn_expr *vars, uint32_t count);
+
+/* ---- plan_gpu.c ---- */
+
+/* All variables of a kernel of elements, the one that is contiguous in memory last: at least one. */
+uint32_t hn_gpu_list_variables(const hn_gpu_planner *pl, hn_expr out[2 * HN_MAX_RANK]);
+/* Of a group, by the text of hn_gpu_plan_rows. */
+int64_t hn_gpu_shared_bytes(const hn_gpu_planner *pl, const hn_gpu_layout *l);
+
+/* ---- gpu_layouts.c: pl->f, of pl->layout ---- */
+
+hn_status hn_gpu_plan_elements(hn_gpu_planner *pl, hn_arena *arena) HN_MUST_USE;
+hn_status hn_gpu_plan_serial(hn_gpu_planner *pl, hn_arena *arena) HN_MUST_USE;
+hn_status hn_gpu_plan_rows(hn_gpu_planner *pl, hn_arena *arena) HN_MUST_USE;
+
+/* ---- gpu_vectors.c ---- */
+
+/* The longest vectors that the phase may take along the last of `vars`; 1: single elements. */
+uint32_t hn_gpu_vector(const hn_gpu_planner *pl, const hn_kernel_phase *phase, const hn_expr *vars,
+                       uint32_t count);
+/* Bytes of a vector's elements that a thread has under way: those that it reads. */
+int64_t hn_gpu_bytes_read(const hn_gpu_planner *pl, const hn_kernel_phase *phase, hn_expr last);
+/* Whether registers may keep what the phases of a row share: they all walk it alike. */
+bool hn_gpu_may_keep(const hn_gpu_planner *pl);
+/* Whether registers that keep a row may stand for a local buffer: each thread reads what it wrote. */
+bool hn_gpu_fits_registers(const hn_gpu_planner *pl, hn_buf b);
+/* Bytes that the kernel reads and writes at the hints of the sizes, each element of the row once. */
+double hn_gpu_bytes_once(const hn_gpu_planner *pl);
+/* Of a thread that keeps `elems` elements: registers of 32 bits. */
+int64_t hn_gpu_kept_registers(const hn_gpu_planner *pl, int64_t elems);
+
+/* The elements of `vars`, vector by vector: the first one is `first`, those of a thread are `width`
+ * apart. */
+typedef struct hn_gpu_run {
+    const hn_expr *vars;
+    uint32_t count;
+    hn_expr first;
+    uint32_t width;
+    bool is_whole; /* there is an element for each */
+} hn_gpu_run;
+hn_expr hn_gpu_vectors(const hn_gpu_planner *pl, const hn_expr *vars, uint32_t count);
+/* One step of the phase at hand. */
+void hn_gpu_emit_step(hn_gpu_planner *pl, const hn_gpu_run *run);
+/* Whether the phase reads what another thread may have written since the last barrier. */
+bool hn_gpu_reads_unseen(const hn_gpu_planner *pl);
+
+#endif

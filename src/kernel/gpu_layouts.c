@@ -1,0 +1,171 @@
+/* gpu_layouts.c: the layouts of plan_gpu.c as forms. */
+#include "kernel/gpu_internal.h"
+
+#include <string.h>
+
+typedef hn_gpu_planner planner;
+
+/* ---- elements ---- */
+
+hn_status hn_gpu_plan_elements(planner *pl, hn_arena *arena) {
+    const hn_gpu_layout *l = pl->layout;
+    hn_expr vars[2 * HN_MAX_RANK];
+    hn_gpu_run run = {.vars = vars, .width = l->width};
+    run.count = hn_gpu_list_variables(pl, vars);
+    hn_expr vectors = hn_gpu_vectors(pl, vars, run.count);
+    const int64_t block = (int64_t)l->width * l->unroll;
+    HN_TRY(hn_form_create(pl->p, arena, l->width,
+                          hn_sym_ceildiv(pl->sym, vectors, hn_gpu_num(pl, block)), &pl->f));
+    run.first = hn_sym_add(pl->sym, hn_sym_mul(pl->sym, pl->f->group, hn_gpu_num(pl, block)),
+                           pl->f->thread);
+    run.is_whole = hn_sym_divisor(pl->sym, vectors) % block == 0;
+    HN_TRY(hn_gpu_begin_phase(pl, &pl->k->phases.items[0]));
+    hn_gpu_emit_step(pl, &run);
+    return NULL;
+}
+
+/* ---- one thread ---- */
+
+hn_status hn_gpu_plan_serial(planner *pl, hn_arena *arena) {
+    HN_TRY(hn_form_create(pl->p, arena, 1, hn_gpu_num(pl, 1), &pl->f));
+    uint32_t open = 0;
+    for (uint32_t d = 0; d < pl->k->rank; d++, open++)
+        hn_form_for(pl->f, pl->k->vars[d], hn_gpu_num(pl, 0), hn_gpu_extent(pl, pl->k->vars[d]), 1);
+    for (uint32_t f = 0; f < pl->k->phases.count; f++) {
+        const hn_kernel_phase *phase = &pl->k->phases.items[f];
+        HN_TRY(hn_gpu_begin_phase(pl, phase));
+        for (uint32_t d = 0; d < phase->rank; d++)
+            hn_form_for(pl->f, phase->vars[d], hn_gpu_num(pl, 0), hn_gpu_extent(pl, phase->vars[d]),
+                        1);
+        hn_gpu_emit_body(pl);
+        for (uint32_t d = 0; d < phase->rank; d++) hn_form_close(pl->f);
+    }
+    while (open--) hn_form_close(pl->f);
+    return NULL;
+}
+
+/* ---- rows ---- */
+
+static bool is_across(const planner *pl) { return pl->k->mode == HN_VECTOR_OUTER; }
+
+/* Local buffers are in registers that keep a row, or in memory of the group. */
+static void add_locals(planner *pl, bool in_shared) {
+    const hn_kernel *k = pl->k;
+    for (uint32_t b = 0; b < k->locals.count; b++) {
+        if (pl->layout->keeps && hn_gpu_fits_registers(pl, k->locals.items[b].buffer)) continue;
+        hn_expr rows = hn_gpu_num(pl, pl->layout->rows);
+        pl->locals[b] = hn_form_add_memory(
+            pl->f,
+            (hn_form_memory){.space = in_shared ? HN_SPACE_SHARED : HN_SPACE_SCRATCH,
+                             .elems = hn_sym_mul(pl->sym, k->locals.items[b].extent_elems, rows),
+                             .dtype = pl->p->buffers.items[k->locals.items[b].buffer].dtype});
+    }
+}
+
+static void name_threads(planner *pl) {
+    hn_expr thread = pl->f->thread, width = hn_gpu_num(pl, pl->layout->width),
+            rows = hn_gpu_num(pl, pl->layout->rows);
+    pl->place = hn_form_symbol(pl->f, width);
+    pl->row = hn_form_symbol(pl->f, rows);
+    pl->number = hn_form_symbol(pl->f, hn_sym_mul(pl->sym, pl->f->grid, rows));
+    hn_form_let(pl->f, pl->place,
+                is_across(pl) ? hn_sym_floordiv(pl->sym, thread, rows)
+                              : hn_sym_mod(pl->sym, thread, width));
+    hn_form_let(pl->f, pl->row,
+                is_across(pl) ? hn_sym_mod(pl->sym, thread, rows)
+                              : hn_sym_floordiv(pl->sym, thread, width));
+    hn_form_let(pl->f, pl->number,
+                hn_sym_add(pl->sym, hn_sym_mul(pl->sym, pl->f->group, rows), pl->row));
+}
+
+static hn_status begin_rows(planner *pl, hn_arena *arena) {
+    const hn_kernel *k = pl->k;
+    const hn_gpu_layout *l = pl->layout;
+    hn_expr all = hn_gpu_extents(pl, k->vars, k->rank);
+    HN_TRY(hn_form_create(pl->p, arena, l->rows * l->width,
+                          hn_sym_ceildiv(pl->sym, all, hn_gpu_num(pl, l->rows)), &pl->f));
+    name_threads(pl);
+    HN_NEW(pl->scratch, pl->locals, k->locals.count + 1);
+    HN_NEW(pl->scratch, pl->registers, k->slots + 1);
+    HN_NEW(pl->scratch, pl->results, k->slots + 1);
+    HN_NEW(pl->scratch, pl->unseen, pl->p->buffers.count);
+    add_locals(pl, hn_gpu_shared_bytes(pl, l) <= pl->facts->shared_bytes);
+    return NULL;
+}
+
+static void emit_barrier(planner *pl) {
+    hn_form_barrier(pl->f);
+    memset(pl->unseen, 0, pl->p->buffers.count * sizeof *pl->unseen);
+}
+
+/* The threads of rows that the kernel has; those of a last group that is not full do nothing. */
+static void open_row(planner *pl) {
+    hn_expr all = hn_gpu_extents(pl, pl->k->vars, pl->k->rank);
+    if (hn_sym_divisor(pl->sym, all) % pl->layout->rows == 0) hn_form_block(pl->f);
+    else hn_form_if(pl->f, pl->number, all);
+    hn_gpu_emit_coordinates(pl, pl->number, pl->k->vars, pl->k->rank);
+}
+
+/* The row's elements, shared out over its threads. A phase without dimensions is one element. */
+static void emit_single(planner *pl) {
+    const hn_kernel_phase *phase = pl->phase;
+    hn_expr elems = hn_gpu_extents(pl, phase->vars, phase->rank), at = hn_form_symbol(pl->f, elems);
+    hn_form_for(pl->f, at, pl->place, elems, pl->layout->width);
+    hn_gpu_emit_coordinates(pl, at, phase->vars, phase->rank);
+    hn_gpu_emit_body(pl);
+    hn_form_close(pl->f);
+}
+
+/* ... in vectors; all of them in one step, or in a loop of steps. */
+static void emit_vectors(planner *pl) {
+    const hn_kernel_phase *phase = pl->phase;
+    const int64_t step = (int64_t)pl->layout->width * pl->layout->unroll;
+    hn_expr vectors = hn_gpu_vectors(pl, phase->vars, phase->rank);
+    hn_gpu_run run = {
+        .vars = phase->vars, .count = phase->rank, .first = pl->place, .width = pl->layout->width};
+    if (pl->layout->keeps || hn_sym_prove_le(pl->sym, vectors, hn_gpu_num(pl, step))) {
+        run.is_whole = hn_sym_is_value(pl->sym, vectors, step);
+        hn_gpu_emit_step(pl, &run);
+        return;
+    }
+    hn_expr first = hn_form_symbol(pl->f, vectors);
+    run.first = hn_sym_add(pl->sym, first, pl->place);
+    run.is_whole = hn_sym_divisor(pl->sym, vectors) % step == 0;
+    hn_form_for(pl->f, first, hn_gpu_num(pl, 0), vectors, step);
+    hn_gpu_emit_step(pl, &run);
+    hn_form_close(pl->f);
+}
+
+/* The threads of a row combine their registers: then all of them have the result. */
+static void emit_combine(planner *pl, const hn_kernel_reduce *r) {
+    const hn_gpu_layout *l = pl->layout;
+    hn_freg reg = pl->registers[r->slot];
+    if (l->width > 1) hn_form_across_threads(pl->f, reg, l->width, hn_gpu_pitch(pl, l->rows));
+    pl->results[r->slot] = hn_form_result(pl->f, reg, hn_op_keeps_position(r->op));
+}
+
+static hn_status emit_phase(planner *pl, const hn_kernel_phase *phase) {
+    HN_TRY(hn_gpu_begin_phase(pl, phase));
+    if (pl->layout->width > 1 && hn_gpu_reads_unseen(pl)) emit_barrier(pl);
+    for (uint32_t k = 0; k < phase->reduces.count; k++) {
+        const hn_kernel_reduce *r = &phase->reduces.items[k];
+        pl->registers[r->slot] = hn_form_add_register(pl->f, r->op, r->dtype);
+        hn_form_init(pl->f, pl->registers[r->slot]);
+    }
+    open_row(pl);
+    if (is_across(pl) || phase->scan || !phase->rank) emit_single(pl);
+    else emit_vectors(pl);
+    hn_form_close(pl->f);
+    for (uint32_t k = 0; k < phase->stores.count; k++)
+        pl->unseen[phase->stores.items[k].buffer] = true;
+    for (uint32_t k = 0; k < phase->reduces.count && !phase->scan; k++)
+        emit_combine(pl, &phase->reduces.items[k]);
+    return NULL;
+}
+
+hn_status hn_gpu_plan_rows(planner *pl, hn_arena *arena) {
+    HN_TRY(begin_rows(pl, arena));
+    for (uint32_t f = 0; f < pl->k->phases.count; f++)
+        HN_TRY(emit_phase(pl, &pl->k->phases.items[f]));
+    return NULL;
+}

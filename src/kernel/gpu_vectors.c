@@ -1,0 +1,471 @@
+/* gpu_vectors.c: the elements of a phase in vectors.
+ *
+ * A thread takes `vector` neighbours along the last variable at a time, `unroll` such vectors in a
+ * step. What goes along that variable by one is moved in one access into registers (MOVE): first all
+ * that the step reads, so that many reads are under way, then the body for each element, in loops
+ * that are unrolled; what is stored is gathered in registers and moved out. What does not go along
+ * the variable is computed once for a vector. All else is read and written element by element.
+ *
+ *     for u unrolled { if vector u is there { move m5[V*u] = m1[...] count V } }
+ *     for u unrolled { if vector u is there {
+ *         for j unrolled { %1 = m5[V*u + j]; ...; m6[j] = %9 }
+ *         move m2[...] = m6[0] count V } }
+ *
+ * Where registers keep a row, what one phase has moved or stored the next ones find there. */
+#include "base/compiler.h"
+#include "kernel/gpu_internal.h"
+
+/* ---- how accesses go along a variable ---- */
+
+/* Whether an index goes up by one, and is a multiple of `vector` where the variable is. */
+static bool is_vector(const hn_gpu_planner *pl, hn_expr index, hn_expr last, int64_t vector) {
+    hn_expr coeff, rest;
+    return hn_sym_affine(pl->sym, index, last, &coeff, &rest) &&
+           hn_sym_is_value(pl->sym, coeff, 1) && hn_sym_divisor(pl->sym, rest) % vector == 0;
+}
+
+static bool is_contiguous(const hn_gpu_planner *pl, hn_expr index, hn_expr last) {
+    return is_vector(pl, index, last, 1);
+}
+
+static bool is_local(const hn_gpu_planner *pl, hn_buf b) {
+    return hn_gpu_local(pl, b) < pl->k->locals.count;
+}
+
+/* Shorter until the access fits. */
+static void limit_vector(const hn_gpu_planner *pl, hn_buf b, hn_expr index, hn_expr last,
+                         uint32_t *vector, bool *any) {
+    if (is_local(pl, b) || !is_contiguous(pl, index, last)) return;
+    *any = true;
+    while (*vector > 1 && (*vector * hn_gpu_size_of(pl, b) > pl->facts->vector_bytes ||
+                           !is_vector(pl, index, last, *vector)))
+        *vector /= 2;
+}
+
+uint32_t hn_gpu_vector(const hn_gpu_planner *pl, const hn_kernel_phase *phase, const hn_expr *vars,
+                       uint32_t count) {
+    uint32_t vector = HN_FORM_MOVE_MOST;
+    bool any = false;
+    if (!count) return 1;
+    hn_expr last = vars[count - 1];
+    while (vector > 1 && hn_sym_divisor(pl->sym, hn_gpu_extent(pl, last)) % vector) vector /= 2;
+    for (hn_sid s = 1; s < phase->body.count; s++)
+        if (phase->body.items[s].kind == HN_SOP_LOAD)
+            limit_vector(pl, phase->body.items[s].buffer, phase->body.items[s].index, last, &vector,
+                         &any);
+    for (uint32_t k = 0; k < phase->stores.count; k++)
+        limit_vector(pl, phase->stores.items[k].buffer, phase->stores.items[k].index, last, &vector,
+                     &any);
+    return any ? vector : 1;
+}
+
+int64_t hn_gpu_bytes_read(const hn_gpu_planner *pl, const hn_kernel_phase *phase, hn_expr last) {
+    int64_t bytes = 0;
+    for (hn_sid s = 1; s < phase->body.count; s++) {
+        const hn_sop *op = &phase->body.items[s];
+        if (op->kind == HN_SOP_LOAD && !is_local(pl, op->buffer) &&
+            hn_sym_uses(pl->sym, op->index, last))
+            bytes += hn_gpu_size_of(pl, op->buffer);
+    }
+    return bytes;
+}
+
+/* Ops that differ from element to element of a vector. */
+static void mark_varying(hn_gpu_planner *pl, hn_expr last) {
+    const hn_body *body = &pl->phase->body;
+    for (hn_sid s = 1; s < body->count; s++) {
+        const hn_sop *op = &body->items[s];
+        bool varies =
+            op->kind != HN_SOP_INDIRECT && op->index && hn_sym_uses(pl->sym, op->index, last);
+        for (uint32_t a = 0; a < 3; a++) varies |= op->args[a] && pl->varies[op->args[a]];
+        for (hn_sid e = 1; e < s && op->kind != HN_SOP_INDIRECT && op->index && !varies; e++)
+            varies = body->items[e].kind == HN_SOP_INDIRECT && pl->varies[e] &&
+                     hn_sym_uses(pl->sym, op->index, body->items[e].index);
+        pl->varies[s] = varies;
+    }
+}
+
+/* Whether an index uses a checked one that is computed along the vector, or any. */
+static bool uses_indirect(const hn_gpu_planner *pl, hn_expr index, bool varying_only) {
+    const hn_body *body = &pl->phase->body;
+    for (hn_sid s = 1; s < body->count; s++)
+        if (body->items[s].kind == HN_SOP_INDIRECT && (pl->varies[s] || !varying_only) &&
+            hn_sym_uses(pl->sym, index, body->items[s].index))
+            return true;
+    return false;
+}
+
+/* ---- arrays ---- */
+
+/* Whether every access of a buffer that the kernel writes is of the thread's own elements, so that
+ * registers may stand for it; others may be read by other threads. */
+static bool is_own(const hn_gpu_planner *pl, hn_buf b, hn_expr index) {
+    bool is_written = false, same = true;
+    for (uint32_t f = 0; f < pl->k->phases.count; f++) {
+        const hn_kernel_phase *phase = &pl->k->phases.items[f];
+        for (hn_sid s = 1; s < phase->body.count; s++)
+            if (phase->body.items[s].kind == HN_SOP_LOAD && phase->body.items[s].buffer == b)
+                same &= phase->rank && phase->body.items[s].index == index;
+        for (uint32_t k = 0; k < phase->stores.count; k++) {
+            if (phase->stores.items[k].buffer != b) continue;
+            is_written = true;
+            same &= phase->rank && phase->stores.items[k].index == index;
+        }
+    }
+    return same || !is_written;
+}
+
+bool hn_gpu_fits_registers(const hn_gpu_planner *pl, hn_buf b) {
+    for (uint32_t f = 0; f < pl->k->phases.count; f++) {
+        const hn_kernel_phase *phase = &pl->k->phases.items[f];
+        for (uint32_t k = 0; k < phase->stores.count; k++)
+            if (phase->stores.items[k].buffer == b)
+                return is_own(pl, b, phase->stores.items[k].index);
+    }
+    return false;
+}
+
+static hn_gpu_array *find_array(hn_gpu_planner *pl, hn_buf b, hn_expr index) {
+    for (uint32_t k = 0; k < pl->arrays.count; k++)
+        if (pl->arrays.items[k].buffer == b && pl->arrays.items[k].index == index)
+            return &pl->arrays.items[k];
+    return NULL;
+}
+
+static hn_status push_array(hn_gpu_planner *pl, hn_gpu_array array) {
+    HN_PUSH(pl->scratch, &pl->arrays, array);
+    return NULL;
+}
+
+static void add_array(hn_gpu_planner *pl, hn_buf b, hn_expr index) {
+    if (find_array(pl, b, index)) return;
+    hn_form_memory memory = {.space = HN_SPACE_PRIVATE,
+                             .dtype = pl->p->buffers.items[b].dtype,
+                             .elems =
+                                 hn_gpu_num(pl, (int64_t)pl->layout->vector * pl->layout->unroll)};
+    hn_status status = push_array(
+        pl,
+        (hn_gpu_array){.buffer = b, .index = index, .memory = hn_form_add_memory(pl->f, memory)});
+    if (pl->failed) hn_status_free(status);
+    else pl->failed = status;
+}
+
+/* Whether a load or store of the phase goes by way of registers. */
+static bool has_array(const hn_gpu_planner *pl, hn_buf b, hn_expr index, hn_expr last) {
+    const hn_gpu_layout *l = pl->layout;
+    uint32_t local = hn_gpu_local(pl, b);
+    if (local < pl->k->locals.count) return l->keeps && !pl->locals[local];
+    if (l->vector == 1 && l->unroll == 1 && !l->keeps) return false;
+    if (!hn_sym_uses(pl->sym, index, last) || uses_indirect(pl, index, true)) return false;
+    if (l->vector > 1 && !is_vector(pl, index, last, l->vector)) return false;
+    return is_own(pl, b, index);
+}
+
+static void list_arrays(hn_gpu_planner *pl, hn_expr last) {
+    const hn_kernel_phase *phase = pl->phase;
+    if (!pl->layout->keeps) pl->arrays.count = 0;
+    for (hn_sid s = 1; s < phase->body.count; s++) {
+        const hn_sop *op = &phase->body.items[s];
+        if (pl->live[s] && op->kind == HN_SOP_LOAD && has_array(pl, op->buffer, op->index, last))
+            add_array(pl, op->buffer, op->index);
+    }
+    for (uint32_t k = 0; k < phase->stores.count; k++) {
+        const hn_kernel_store *store = &phase->stores.items[k];
+        bool pays = pl->layout->vector > 1 || pl->layout->keeps || is_local(pl, store->buffer);
+        if (pays && has_array(pl, store->buffer, store->index, last))
+            add_array(pl, store->buffer, store->index);
+    }
+}
+
+static bool is_missing(const hn_gpu_planner *pl, const hn_gpu_array *a) {
+    if (a->is_loaded || is_local(pl, a->buffer)) return false;
+    for (hn_sid s = 1; s < pl->phase->body.count; s++) {
+        const hn_sop *op = &pl->phase->body.items[s];
+        if (pl->live[s] && op->kind == HN_SOP_LOAD && op->buffer == a->buffer &&
+            op->index == a->index)
+            return true;
+    }
+    return false;
+}
+
+static bool any_missing(const hn_gpu_planner *pl) {
+    for (uint32_t k = 0; k < pl->arrays.count; k++)
+        if (is_missing(pl, &pl->arrays.items[k])) return true;
+    return false;
+}
+
+bool hn_gpu_reads_unseen(const hn_gpu_planner *pl) {
+    for (hn_sid s = 1; s < pl->phase->body.count; s++) {
+        const hn_sop *op = &pl->phase->body.items[s];
+        if (!pl->live[s] || op->kind != HN_SOP_LOAD || !pl->unseen[op->buffer]) continue;
+        if (!pl->layout->keeps || !is_own(pl, op->buffer, op->index)) return true;
+    }
+    return false;
+}
+
+/* ---- what a thread keeps ---- */
+
+bool hn_gpu_may_keep(const hn_gpu_planner *pl) {
+    const hn_kernel_phase *first = NULL;
+    for (uint32_t f = 0; f < pl->k->phases.count; f++) {
+        const hn_kernel_phase *phase = &pl->k->phases.items[f];
+        if (phase->scan) return false;
+        if (!phase->rank) continue;
+        if (!first) first = phase;
+        if (phase->rank != first->rank) return false;
+        for (uint32_t d = 0; d < phase->rank; d++)
+            if (phase->vars[d] != first->vars[d]) return false;
+    }
+    return first && pl->k->mode != HN_VECTOR_OUTER;
+}
+
+/* Whether op `s` of phase `f` is the first that reads its buffer along the row. */
+static bool is_first_read(const hn_gpu_planner *pl, uint32_t f, hn_sid s) {
+    const hn_buf b = pl->k->phases.items[f].body.items[s].buffer;
+    for (uint32_t e = 0; e <= f; e++) {
+        const hn_kernel_phase *phase = &pl->k->phases.items[e];
+        for (hn_sid k = 1; k < (e < f ? phase->body.count : s); k++)
+            if (phase->rank && phase->body.items[k].kind == HN_SOP_LOAD &&
+                phase->body.items[k].buffer == b &&
+                hn_sym_uses(pl->sym, phase->body.items[k].index, phase->vars[phase->rank - 1]))
+                return false;
+    }
+    return true;
+}
+
+/* Each buffer that goes along the row once, whatever its index. */
+int64_t hn_gpu_kept_registers(const hn_gpu_planner *pl, int64_t elems) {
+    int64_t registers = 0;
+    for (uint32_t f = 0; f < pl->k->phases.count; f++) {
+        const hn_kernel_phase *phase = &pl->k->phases.items[f];
+        for (hn_sid s = 1; s < phase->body.count && phase->rank; s++) {
+            const hn_sop *op = &phase->body.items[s];
+            if (op->kind == HN_SOP_LOAD &&
+                hn_sym_uses(pl->sym, op->index, phase->vars[phase->rank - 1]) &&
+                is_first_read(pl, f, s))
+                registers += (elems * hn_gpu_size_of(pl, op->buffer) + 3) / 4;
+        }
+    }
+    return registers;
+}
+
+double hn_gpu_bytes_once(const hn_gpu_planner *pl) {
+    double bytes = 0,
+           rows = (double)hn_sym_hint(pl->sym, hn_gpu_extents(pl, pl->k->vars, pl->k->rank), 1024);
+    for (uint32_t f = 0; f < pl->k->phases.count; f++) {
+        const hn_kernel_phase *phase = &pl->k->phases.items[f];
+        double elems =
+            (double)hn_sym_hint(pl->sym, hn_gpu_extents(pl, phase->vars, phase->rank), 1024);
+        for (hn_sid s = 1; s < phase->body.count; s++) {
+            const hn_sop *op = &phase->body.items[s];
+            bool counts = op->kind == HN_SOP_LOAD && !is_local(pl, op->buffer) &&
+                          (!phase->rank || is_first_read(pl, f, s));
+            if (counts) bytes += elems * (double)hn_gpu_size_of(pl, op->buffer);
+        }
+        for (uint32_t k = 0; k < phase->stores.count; k++)
+            if (!is_local(pl, phase->stores.items[k].buffer))
+                bytes += elems * (double)hn_gpu_size_of(pl, phase->stores.items[k].buffer);
+    }
+    return bytes * rows;
+}
+
+/* ---- a step ---- */
+
+/* What is known of the vector at hand. */
+typedef struct vector {
+    const hn_gpu_run *run;
+    hn_expr u;     /* its number in the step */
+    hn_expr begin; /* the last variable, of its first element */
+    hn_expr j;     /* the element's number in it */
+    uint32_t open; /* blocks */
+} vector;
+
+static hn_expr last_of(const hn_gpu_run *run) { return run->vars[run->count - 1]; }
+
+hn_expr hn_gpu_vectors(const hn_gpu_planner *pl, const hn_expr *vars, uint32_t count) {
+    return hn_sym_floordiv(pl->sym, hn_gpu_extents(pl, vars, count),
+                           hn_gpu_num(pl, pl->layout->vector));
+}
+
+/* Where the vector lies: all variables but the last one, and that of its first element. */
+static void emit_place(hn_gpu_planner *pl, vector *v, hn_expr at) {
+    const hn_gpu_run *run = v->run;
+    hn_expr all = hn_gpu_extent(pl, last_of(run)), width = hn_gpu_num(pl, pl->layout->vector),
+            parts = hn_sym_floordiv(pl->sym, all, width);
+    if (hn_sym_is_value(pl->sym, parts, 0)) parts = hn_gpu_num(pl, 1);
+    hn_expr part = at;
+    if (run->count > 1) {
+        part = hn_form_symbol(pl->f, parts);
+        hn_form_let(pl->f, part, hn_sym_mod(pl->sym, at, parts));
+        hn_gpu_emit_coordinates(pl, hn_sym_floordiv(pl->sym, at, parts), run->vars, run->count - 1);
+    }
+    v->begin = hn_sym_mul(pl->sym, part, width);
+}
+
+/* Opens the block of vector after vector. */
+static vector open_vectors(hn_gpu_planner *pl, const hn_gpu_run *run) {
+    const uint32_t unroll = pl->layout->unroll;
+    vector v = {.run = run, .u = hn_gpu_num(pl, 0)};
+    hn_expr vectors = hn_gpu_vectors(pl, run->vars, run->count);
+    if (unroll > 1) {
+        v.u = hn_form_symbol(pl->f, hn_gpu_num(pl, unroll));
+        hn_form_unrolled(pl->f, v.u, unroll);
+        v.open++;
+    }
+    hn_expr number =
+        hn_sym_add(pl->sym, run->first, hn_sym_mul(pl->sym, v.u, hn_gpu_num(pl, run->width)));
+    if (!run->is_whole) {
+        hn_form_if(pl->f, number, vectors);
+        v.open++;
+    }
+    hn_expr at = hn_form_symbol(pl->f, vectors);
+    hn_form_let(pl->f, at, number);
+    emit_place(pl, &v, at);
+    return v;
+}
+
+static void close_vectors(hn_gpu_planner *pl, const vector *v) {
+    for (uint32_t k = 0; k < v->open; k++) hn_form_close(pl->f);
+}
+
+/* The first of the vector's elements in an array. */
+static hn_expr first_in(const hn_gpu_planner *pl, const vector *v) {
+    return hn_sym_mul(pl->sym, v->u, hn_gpu_num(pl, pl->layout->vector));
+}
+
+/* What a reduction combines; NULL: it is no reduction's result. */
+static const hn_sop *reduced_by(const hn_gpu_planner *pl, const hn_sop *result, hn_op op) {
+    for (uint32_t f = 0; f < pl->k->phases.count && result->kind == HN_SOP_RESULT; f++) {
+        const hn_kernel_phase *phase = &pl->k->phases.items[f];
+        for (uint32_t k = 0; k < phase->reduces.count; k++)
+            if (phase->reduces.items[k].slot == (uint32_t)result->imm.i &&
+                phase->reduces.items[k].op == op)
+                return &phase->body.items[phase->reduces.items[k].value];
+    }
+    return NULL;
+}
+
+static bool is_elem(const hn_sop *op, hn_op row) {
+    return op->kind == HN_SOP_ELEM && op->op == row && op->dtype == HN_DTYPE_F32;
+}
+
+/* x / s is x * (1 / s) where s is one number for all elements and 1 / s cannot overflow: the rule of
+ * cpu_simplify.c. A division takes ten times as long as a product. */
+static bool divides_once(const hn_gpu_planner *pl, hn_sid s) {
+    const hn_body *body = &pl->phase->body;
+    const hn_sop *op = &body->items[s], *by = &body->items[op->args[1]];
+    if (!is_elem(op, HN_OP_DIV) || pl->varies[op->args[1]]) return false;
+    if (is_elem(by, HN_OP_SQRT)) return true;
+    const hn_sop *summed = reduced_by(pl, by, HN_OP_SUM);
+    return summed && is_elem(summed, HN_OP_EXP);
+}
+
+static hn_fid emit_elem(hn_gpu_planner *pl, hn_op op, hn_fid a, hn_fid b) {
+    return hn_form_value(
+        pl->f, (hn_sop){.kind = HN_SOP_ELEM, .op = op, .dtype = HN_DTYPE_F32, .args = {a, b}});
+}
+
+/* Ops that all elements of a vector share, and what they are divided by. */
+static void emit_shared_ops(hn_gpu_planner *pl) {
+    for (hn_sid s = 1; s < pl->phase->body.count; s++) {
+        if (!pl->live[s]) continue;
+        if (!pl->varies[s]) hn_gpu_emit_sop(pl, s);
+        else if (divides_once(pl, s))
+            pl->values[s] =
+                emit_elem(pl, HN_OP_RECIPROCAL, pl->values[pl->phase->body.items[s].args[1]], 0);
+    }
+}
+
+static void emit_reads(hn_gpu_planner *pl, const vector *v) {
+    hn_expr last = last_of(v->run);
+    for (uint32_t k = 0; k < pl->arrays.count; k++) {
+        const hn_gpu_array *a = &pl->arrays.items[k];
+        if (!is_missing(pl, a)) continue;
+        hn_expr from = hn_sym_subst(pl->sym, a->index, &last, &v->begin, 1);
+        hn_form_move(pl->f, a->memory, first_in(pl, v),
+                     hn_form_argument(pl->f, a->buffer, 0, false), from, pl->layout->vector);
+    }
+}
+
+static void emit_writes(hn_gpu_planner *pl, const vector *v) {
+    hn_expr last = last_of(v->run);
+    for (uint32_t k = 0; k < pl->phase->stores.count; k++) {
+        const hn_kernel_store *store = &pl->phase->stores.items[k];
+        hn_gpu_array *a = find_array(pl, store->buffer, store->index);
+        if (!a || is_local(pl, store->buffer)) continue;
+        hn_expr to = hn_sym_subst(pl->sym, a->index, &last, &v->begin, 1);
+        hn_form_move(pl->f, hn_form_argument(pl->f, a->buffer, 0, true), to, a->memory,
+                     first_in(pl, v), pl->layout->vector);
+    }
+}
+
+/* An op of an element. A load is of registers where the element is there. */
+static void emit_op(hn_gpu_planner *pl, const vector *v, hn_sid s) {
+    const hn_sop *op = &pl->phase->body.items[s];
+    hn_gpu_array *a = op->kind == HN_SOP_LOAD ? find_array(pl, op->buffer, op->index) : NULL;
+    if (!a) {
+        if (divides_once(pl, s))
+            pl->values[s] = emit_elem(pl, HN_OP_MUL, pl->values[op->args[0]], pl->values[s]);
+        else hn_gpu_emit_sop(pl, s);
+        return;
+    }
+    pl->f->memories.items[a->memory].is_read = true;
+    pl->values[s] =
+        hn_form_value(pl->f, (hn_sop){.kind = HN_SOP_LOAD,
+                                      .dtype = op->dtype,
+                                      .buffer = a->memory,
+                                      .index = hn_sym_add(pl->sym, first_in(pl, v), v->j)});
+}
+
+static void emit_store(hn_gpu_planner *pl, const vector *v, const hn_kernel_store *store) {
+    hn_gpu_array *a = find_array(pl, store->buffer, store->index);
+    hn_expr index = a ? hn_sym_add(pl->sym, first_in(pl, v), v->j) : store->index;
+    hn_fmem memory = a ? a->memory : hn_gpu_place(pl, store->buffer, true, &index);
+    pl->f->memories.items[memory].is_written = true;
+    hn_form_store(pl->f, memory, index, pl->values[store->value], store->mode);
+}
+
+static void emit_elements(hn_gpu_planner *pl, vector *v) {
+    const uint32_t width = pl->layout->vector;
+    v->j = hn_gpu_num(pl, 0);
+    if (width > 1) {
+        v->j = hn_form_symbol(pl->f, hn_gpu_num(pl, width));
+        hn_form_unrolled(pl->f, v->j, width);
+    }
+    hn_form_let(pl->f, last_of(v->run), hn_sym_add(pl->sym, v->begin, v->j));
+    for (hn_sid s = 1; s < pl->phase->body.count; s++)
+        if (pl->live[s] && pl->varies[s]) emit_op(pl, v, s);
+    hn_gpu_emit_steps(pl);
+    for (uint32_t k = 0; k < pl->phase->stores.count; k++)
+        emit_store(pl, v, &pl->phase->stores.items[k]);
+    if (width > 1) hn_form_close(pl->f);
+}
+
+/* Reads may need indices that are computed of what is read. */
+static bool needs_ops(const hn_gpu_planner *pl) {
+    for (uint32_t k = 0; k < pl->arrays.count; k++)
+        if (is_missing(pl, &pl->arrays.items[k]) &&
+            uses_indirect(pl, pl->arrays.items[k].index, false))
+            return true;
+    return false;
+}
+
+void hn_gpu_emit_step(hn_gpu_planner *pl, const hn_gpu_run *run) {
+    vector v;
+    mark_varying(pl, last_of(run));
+    list_arrays(pl, last_of(run));
+    bool apart = pl->layout->unroll > 1 && any_missing(pl);
+    if (apart) {
+        v = open_vectors(pl, run);
+        if (needs_ops(pl)) emit_shared_ops(pl);
+        emit_reads(pl, &v);
+        close_vectors(pl, &v);
+    }
+    v = open_vectors(pl, run);
+    emit_shared_ops(pl);
+    if (!apart) emit_reads(pl, &v);
+    emit_elements(pl, &v);
+    emit_writes(pl, &v);
+    close_vectors(pl, &v);
+    for (uint32_t k = 0; k < pl->arrays.count; k++) pl->arrays.items[k].is_loaded = true;
+}

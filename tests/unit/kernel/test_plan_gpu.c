@@ -1,0 +1,174 @@
+/* test_plan_gpu.c: every layout that the planner for groups of threads offers, run by the
+ * interpreter, for sizes that fill vectors, threads and groups or do not; and what the forms are. */
+#include "base/compiler.h"
+#include "kernel/plan_gpu.h"
+#include "tests/support/form_run.h"
+#include "tests/support/imaginary_gpu.h"
+#include "tests/support/random_graph.h"
+#include "unit/harness.h"
+
+#include <string.h>
+
+/* Takes plan number `number`, or the last one where there are fewer. */
+typedef struct chooser {
+    uint32_t number;
+    bool any;       /* a kernel has such a plan */
+    uint32_t reads; /* MOVEs from arguments in the last form */
+} chooser;
+
+static uint32_t count_reads(const hn_form *f) {
+    uint32_t count = 0;
+    for (hn_fid s = 1; s < f->stmts.count; s++)
+        count += f->stmts.items[s].kind == HN_FORM_MOVE &&
+                 f->memories.items[f->stmts.items[s].from].space == HN_SPACE_ARGUMENT;
+    return count;
+}
+
+static hn_status choose(void *context, const hn_program *p, const hn_kernel *k, hn_arena *arena,
+                        hn_arena *scratch, hn_form **out) {
+    chooser *c = context;
+    hn_form *plans[HN_GPU_PLANS_MAX];
+    uint32_t count = 0;
+    HN_TRY(hn_form_plans_gpu(p, k, &hn_test_gpu, HN_GPU_PLANS_MAX, arena, scratch, plans, &count));
+    if (!count) return HN_ERROR(HN_INTERNAL, "the planner offers nothing");
+    c->any |= c->number < count;
+    *out = plans[c->number < count ? c->number : count - 1];
+    c->reads = count_reads(*out);
+    return NULL;
+}
+
+static hn_status check_graph(hn_arena *arena, hn_graph *graph, chooser *c) {
+    const hn_forms_check how = {
+        .plan = choose,
+        .context = c,
+        .facts = &hn_test_gpu,
+        .schedule = {.threads = hn_test_gpu.multiprocessors, .limits = &hn_test_gpu.limits}};
+    double tolerance[HN_RANDOM_MAX_TENSORS];
+    hn_ref_tensor inputs[HN_RANDOM_MAX_TENSORS];
+    uint32_t kernels;
+    for (int k = 0; k < HN_RANDOM_MAX_TENSORS; k++) tolerance[k] = 1e-3;
+    HN_TRY(hn_random_inputs(5, arena, graph, 0, inputs));
+    return hn_check_forms(graph, inputs, tolerance, &how, &kernels);
+}
+
+static hn_status check(const char *statements, chooser *c) {
+    hn_arena arena;
+    hn_sym *sym;
+    hn_graph *graph = NULL;
+    hn_strbuf text;
+    hn_strbuf_init(&text);
+    hn_arena_init(&arena);
+    hn_strbuf_printf(&text, "graph {\n%s\n}\n", statements);
+    hn_status status = hn_sym_create(&arena, &sym);
+    if (!status) status = hn_graph_parse(&arena, sym, hn_strbuf_str(&text), &graph);
+    if (!status) status = check_graph(&arena, graph, c);
+    if (graph) hn_graph_deinit(graph);
+    hn_strbuf_deinit(&text);
+    hn_arena_deinit(&arena);
+    return status;
+}
+
+/* A graph for rows x columns; %1$d and %2$d are the two. */
+static void check_sizes(const char *graph, int rows, int columns) {
+    char text[1024];
+    chooser c = {.any = true};
+    snprintf(text, sizeof text, graph, rows, columns);
+    for (; c.any; c.number++) {
+        c.any = false;
+        hn_status status = check(text, &c);
+        if (status)
+            HN_TEST_FAIL("%d x %d, plan %u: %s\n%s", rows, columns, c.number,
+                         hn_status_message(status), text);
+        hn_status_free(status);
+        if (c.number > HN_GPU_PLANS_MAX) break;
+    }
+}
+
+static const int row_counts[] = {0, 1, 3, 17},
+                 lengths[] = {0, 1, 2, 7, 8, 16, 31, 33, 64, 65, 127, 128, 136, 257, 520, 1024};
+
+/* A maximum of nothing is none: rows of at least `least` elements. */
+static void check_all(const char *graph, int least) {
+    for (size_t r = 0; r < HN_COUNT_OF(row_counts); r++)
+        for (size_t c = 0; c < HN_COUNT_OF(lengths); c++)
+            if (lengths[c] >= least) check_sizes(graph, row_counts[r], lengths[c]);
+}
+
+/* --- elements --- */
+
+TEST(elements) {
+    check_all("input user %%x : f32[%1$d, %2$d] \"x\"\ninput user %%b : f16[%2$d] \"b\"\n"
+              "%%c = cast(%%b, dtype=f32)\n%%y = add(%%x, %%c)\noutput user %%y \"\"",
+              0);
+}
+
+/* What does not go along the last dimension is read once for a vector. */
+TEST(elements_that_share_a_number) {
+    check_all("input user %%x : f32[%1$d, %2$d] \"x\"\ninput user %%b : f32[%1$d, 1] \"b\"\n"
+              "%%y = mul(%%x, %%b)\noutput user %%y \"\"",
+              0);
+}
+
+TEST(transposed_elements) {
+    check_all("input user %%x : f32[%1$d, %2$d] \"x\"\ninput user %%b : f32[%2$d, %1$d] \"b\"\n"
+              "%%t = permute(%%b, dims=[1, 0])\n%%y = add(%%x, %%t)\noutput user %%y \"\"",
+              0);
+}
+
+/* --- rows --- */
+
+TEST(softmax) {
+    check_all("input user %%x : f32[%1$d, %2$d] \"x\"\n%%m = amax(%%x, dims=[1], keepdim=true)\n"
+              "%%d = sub(%%x, %%m)\n%%e = exp(%%d)\n%%s = sum(%%e, dims=[1], keepdim=true)\n"
+              "%%y = div(%%e, %%s)\noutput user %%y \"\"",
+              1);
+}
+
+/* Values and places, and rows of a narrow dtype. */
+TEST(argmax_and_sum) {
+    for (size_t c = 1; c < HN_COUNT_OF(lengths); c++)
+        check_sizes("input user %%x : i8[%1$d, %2$d] \"x\"\n"
+                    "%%i = argmax(%%x, dims=[1], keepdim=false)\n%%f = cast(%%x, dtype=f32)\n"
+                    "%%s = sum(%%f, dims=[1], keepdim=false)\noutput user %%i \"\"\n"
+                    "output user %%s \"\"",
+                    5, lengths[c]);
+}
+
+/* Sizes that are known at run time only: of rows, and of their elements. */
+TEST(sizes_of_the_call) {
+    static const char *const graphs[] = {
+        "symbol size s0 in [1, 4096] hint %1$d\ninput user %%x : f32[s0, %2$d] \"x\"\n",
+        "symbol size s0 in [1, 4096] hint %2$d\ninput user %%x : f32[%1$d, s0] \"x\"\n",
+        "symbol size s0 in [1, 4096] hint %2$d\ninput user %%x : f32[%1$d, 8*s0] \"x\"\n"};
+    for (size_t g = 0; g < HN_COUNT_OF(graphs); g++)
+        for (size_t c = 1; c < HN_COUNT_OF(lengths); c += 2) {
+            char text[512];
+            snprintf(text, sizeof text,
+                     "%s%%%%s = sum(%%%%x, dims=[1], keepdim=true)\n%%%%d = sub(%%%%x, %%%%s)\n"
+                     "%%%%y = relu(%%%%d)\noutput user %%%%y \"\"",
+                     graphs[g]);
+            check_sizes(text, 7, lengths[c]);
+        }
+}
+
+/* --- what is chosen --- */
+
+static uint32_t reads_of_best(const char *statements) {
+    chooser c = {0};
+    EXPECT_OK(check(statements, &c));
+    return c.reads;
+}
+
+/* A row that registers hold is read once; one whose extent is not known in each phase. */
+TEST(rows_are_read_once) {
+#define NORM(size)                                                                                 \
+    "symbol size s0 in [1, 4096] hint 64\ninput user %x : f32[64, " size "] \"x\"\n"               \
+    "%m = amax(%x, dims=[1], keepdim=true)\n%d = sub(%x, %m)\n%e = abs(%d)\n"                      \
+    "%s = sum(%e, dims=[1], keepdim=true)\n%y = add(%e, %s)\noutput user %y \"\""
+    EXPECT_INT(reads_of_best(NORM("1024")), 1);
+    EXPECT_INT(reads_of_best(NORM("136")), 1);
+    EXPECT_INT(reads_of_best(NORM("257")), 1);
+    EXPECT(reads_of_best(NORM("4*s0")) > 1);
+}
+
+TEST_MAIN
