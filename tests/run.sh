@@ -162,6 +162,13 @@ suite_devices() {
     share_graphs "$build" 20 --target opencl
 }
 
+# The pack for machines with a GPU, and the script that tests there, on what there is here: a few cases and graphs.
+suite_gpu_pack() {
+    if [ ! -d "$HENRY_TEST_MODELS/models" ]; then echo "0 passed, 0 failed, 1 skipped"; return; fi
+    BUILD=$build tools/gpu_pack.sh || { echo "0 passed, 1 failed"; return; }
+    "$build/gpu-pack/test.sh" --device cpu --sample 100 ops graphs
+}
+
 # Seeds of graphs that once came out wrong, in long runs.
 GRAPHS_ONCE_WRONG="2447 10980 52455 53036 61917 63505 83207 150887 398162"
 
@@ -203,7 +210,7 @@ suite_tsan() {
     for name in $targets; do echo "env TSAN_OPTIONS=halt_on_error=0:exitcode=66 $dir/$name"; done | run_programs
 }
 
-suites="include build unit ir kernels fuzz ops models opencl cuda devices cli error abi stress ops_compiled graphs asan tsan"
+suites="include build unit ir kernels fuzz ops models opencl cuda devices gpu_pack cli error abi stress ops_compiled graphs asan tsan"
 
 # --- running them ---
 

@@ -142,4 +142,5 @@ for part in "$@"; do
 done
 echo
 cat "$work/table"
+awk '{ passed += $2; failed += $4; skipped += $6 } END { printf "%d passed, %d failed, %d skipped\n", passed, failed, skipped }' "$work/table"
 [ $all_failed = 0 ]
