@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # What can only be tested where the device is: whole programs, operators and random graphs on it, against stored outputs of
-# PyTorch and the reference interpreter; on CUDA also under compute-sanitizer.
+# PyTorch and the reference interpreter; models in bf16 and f16 against float64, if PyTorch is there (PYTHON names another Python than
+# python3); on CUDA also operators under compute-sanitizer.
 #     tests/gpu/run.sh [--device DEVICE] [--sample N] [--jobs N] [--limit SECONDS] [--logs DIR] [PART]...
 #   DEVICE   default cuda; opencl and cpu try the script itself where there is no GPU
 #   N        operators: every Nth case; graphs: 2000 / N (default 1: all). Of --jobs: processes at once (default: one a CPU, at most 16)
@@ -14,10 +15,10 @@ cd "$(dirname "$0")/../.." || exit 2
 . tests/gpu/environment.sh
 device=cuda sample=1 jobs=$(nproc) limit=420 logs=${OUT:-}
 [ "$jobs" -gt 16 ] && jobs=16
-parts="models programs ops graphs memcheck racecheck initcheck"
+parts="models programs narrow ops graphs memcheck racecheck initcheck"
 
 usage() {
-    sed -n '4,11s/^# \{0,1\}//p' "$0"
+    sed -n '5,12s/^# \{0,1\}//p' "$0"
     echo "parts: $parts"
     exit 2
 }
@@ -39,7 +40,7 @@ trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 [ -n "$logs" ] || logs=$work/logs
 mkdir -p "$logs" "$work/pocl"
-export HENRY_CACHE_DIR=$work/cache POCL_CACHE_DIR=${POCL_CACHE_DIR:-$work/pocl} TMPDIR=$work
+export PYTHONDONTWRITEBYTECODE=1 HENRY_CACHE_DIR=$work/cache POCL_CACHE_DIR=${POCL_CACHE_DIR:-$work/pocl} TMPDIR=$work
 unset HENRY_LOG HENRY_REDIS_URL
 
 # --- running programs ---
@@ -66,9 +67,13 @@ part_models() {
     for name in "$HENRY_TEST_MODELS"/models/*/; do echo "tests/models/run.sh --device $device $(basename "$name")"; done | run_programs
 }
 part_programs() { echo "tests/devices/run.sh $device" | run_programs; }
+# bf16 and f16; importing PyTorch takes most of the time
+part_narrow() {
+    for k in 0 1 2; do echo "$python tests/gpu/narrow.py --subject $build/bench_gpu_subject --device $device --part $k/3"; done | run_programs
+}
 part_ops() {
     for k in $(seq 0 $((jobs - 1))); do
-        echo "$build/run_cases --compiled ${target[*]} --watch 60 --part $((k * sample))/$((jobs * sample))"
+        echo "$build/run_cases --compiled ${target[*]} --watch 60 --part $((k * sample + sample / 2))/$((jobs * sample))"
     done | run_programs
 }
 part_graphs() {
@@ -76,9 +81,9 @@ part_graphs() {
     for k in $(seq 0 $((jobs - 1))); do echo "$build/run_graphs $((k * each)) $each ${target[*]} --batch 16 --watch 120"; done | run_programs
 }
 
-# Every 60th case under a tool of compute-sanitizer, in a few processes.
+# Some cases of each file under a tool of compute-sanitizer, in a few processes: all together about every 50th.
 sanitizer() {
-    local program processes=4
+    local program processes=4 every=$((50 * sample))
     program=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null)
     if [ "$kind" != cuda ] || [ -z "$program" ]; then
         echo "skipped: compute-sanitizer $([ "$kind" = cuda ] && echo "is not installed" || echo "is for CUDA")"
@@ -87,7 +92,7 @@ sanitizer() {
     fi
     for k in $(seq 0 $((processes - 1))); do
         echo "under_tool $program --tool $1 --target-processes application-only --print-limit 5" \
-            "$build/run_cases --compiled ${target[*]} --part $((k * 60 * sample))/$((processes * 60 * sample))"
+            "$build/run_cases --compiled ${target[*]} --part $((1 + 7 * k))/$((processes * every))"
     done | run_programs
 }
 # Counts of the program, then what the tool has found, as failures.
