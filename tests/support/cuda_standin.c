@@ -395,7 +395,7 @@ typedef struct stream stream;
 typedef struct event event;
 typedef struct function function;
 
-typedef enum work_kind { COPY_IN, COPY_OUT, COPY, LAUNCH, RECORD, WAIT } work_kind;
+typedef enum work_kind { COPY_IN, COPY_OUT, COPY, LAUNCH, RECORD, WAIT, FOREIGN } work_kind;
 
 typedef struct work {
     struct work *next;
@@ -408,7 +408,8 @@ typedef struct work {
     uint64_t number; /* of the event's recording */
     function *function;
     unsigned groups, threads;
-    uint64_t args[]; /* of a launch */
+    cuda_standin_run_fn run; /* of FOREIGN; `host`: its `user` */
+    uint64_t args[];         /* of a launch */
 } work;
 
 struct stream {
@@ -448,6 +449,7 @@ static void do_work(context *c, const work *w) {
         memcpy(bytes_at(w->to, w->bytes), bytes_at(w->from, w->bytes), w->bytes);
         break;
     case LAUNCH: run_launch(c, w); break;
+    case FOREIGN: w->run(w->host, bytes_at); break;
     case RECORD:
         w->event->done = w->number;
         w->event->ns = clock_ns;
@@ -491,6 +493,18 @@ static stream *stream_of(const context *c, stream *given) {
     check(given, STREAM, "no stream");
     if (given->context != c) die("the stream is of another context than the current one", given);
     return given;
+}
+
+EXPORT int cuda_standin_give(void *given, cuda_standin_run_fn run, void *user);
+EXPORT int cuda_standin_give(void *given, cuda_standin_run_fn run, void *user) {
+    context *c;
+    MAY_FAIL;
+    BEGIN(&c);
+    work *w = add(stream_of(c, given), FOREIGN, 0);
+    w->run = run;
+    w->host = user;
+    w->owns_host = true;
+    return end(SUCCESS);
 }
 
 EXPORT int cuStreamCreate(stream **out, unsigned flags);

@@ -20,6 +20,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 typedef struct cuda_standin {
     /* what there is */
@@ -39,7 +40,14 @@ typedef struct cuda_standin {
     atomic_long launches, waits, copies, pageable; /* pageable: copies that made the host wait */
 } cuda_standin;
 
-/* Of the library, found by dlsym. */
+/* Gives a stream work of another library that stands in (cublaslt_standin.c): `run` is called when
+ * the stream comes to it, and finds with `bytes_at` what is behind an address. It takes `user`,
+ * which was allocated with malloc. */
+typedef unsigned char *(*cuda_standin_bytes_fn)(uint64_t address, size_t size);
+typedef void (*cuda_standin_run_fn)(void *user, cuda_standin_bytes_fn bytes_at);
+typedef int (*cuda_standin_give_fn)(void *stream, cuda_standin_run_fn run, void *user);
+
+/* Of the library, found by dlsym: cuda_standin_get, and cuda_standin_give. */
 typedef cuda_standin *(*cuda_standin_get_fn)(void);
 
 /* The stand-in that this program has loaded in place of the driver; NULL: it is another driver. */

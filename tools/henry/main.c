@@ -77,6 +77,8 @@ static const tool_variable variables[] = {
     {"HENRY_CXX", "the C++ compiler; the default is the first of g++, clang++, c++"},
     {"HENRY_NVRTC", "the library that compiles CUDA"},
     {"HENRY_NVCC", "the CUDA compiler"},
+    {"HENRY_CUBLASLT", "the library that multiplies matrices on CUDA devices; off: none"},
+    {"HENRY_TF32", "1: it may round f32 operands to 11 bits (TF32)"},
     {"HENRY_WORKER", "the worker program"},
     {"HENRY_WORKER_LOG", "a file to which everything that workers and compilers print is appended"},
     {"HENRY_SLOW_JOBS",

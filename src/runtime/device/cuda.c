@@ -127,6 +127,7 @@ static void cuda_close(hn_dev *dev) {
     cuda_dev *d = (cuda_dev *)dev;
     if (d->context) {
         const bool pushed = d->cuda.cuCtxPushCurrent(d->context) == HN_CUDA_SUCCESS;
+        hn_cuda_operations_deinit(d);
         hn_cuda_memory_deinit(d);
         hn_cuda_leave(d, pushed);
         (void)d->cuda.cuDevicePrimaryCtxRelease(d->device);
@@ -304,4 +305,5 @@ const hn_device_ops hn_device_cuda = {
     .event_time = cuda_event_time,
     .handle = cuda_handle,
     .finish = hn_cuda_finish,
+    .operations = &hn_cuda_operations,
 };

@@ -5,6 +5,7 @@
  *   cuda_code.c    modules and kernels
  *   cuda_stage.c   pinned memory that copies go through
  *   cuda_queue.c   copies, launches, status words, waiting
+ *   cuda_operations.c   operations, by NVIDIA's libraries
  *
  * Every function of the row that calls the driver stands between hn_cuda_enter and hn_cuda_leave:
  * the driver wants the context to be the calling thread's current one, and the host may have
@@ -28,6 +29,8 @@ typedef struct cuda_range {
     size_t bytes;
 } cuda_range;
 
+typedef struct cuda_libraries cuda_libraries; /* cuda_operations.c */
+
 typedef struct cuda_dev {
     hn_dev base;
     hn_cuda cuda;
@@ -41,9 +44,10 @@ typedef struct cuda_dev {
     pthread_mutex_t lock;     /* of what follows */
     cuda_range *ranges;
     uint32_t range_count, range_cap;
-    size_t memory_bytes; /* in all ranges */
-    atomic_bool is_lost; /* the context is of no use any more ... */
-    char lost_by[200];   /* ... because of this; written once, before `is_lost` */
+    size_t memory_bytes;       /* in all ranges */
+    cuda_libraries *libraries; /* NULL: nobody has asked for an operation */
+    atomic_bool is_lost;       /* the context is of no use any more ... */
+    char lost_by[200];         /* ... because of this; written once, before `is_lost` */
 } cuda_dev;
 
 /* ---- cuda.c ---- */
@@ -174,6 +178,11 @@ hn_status hn_cuda_launch(hn_queue *queue, const hn_device_launch *launch,
                          hn_device_fault *out) HN_MUST_USE;
 hn_status hn_cuda_finish(hn_queue *queue, hn_device_fault *out) HN_MUST_USE;
 void hn_cuda_clock_release(cuda_clock *clock); /* NULL is allowed */
+
+/* ---- cuda_operations.c ---- */
+
+extern const hn_device_operations hn_cuda_operations;
+void hn_cuda_operations_deinit(cuda_dev *dev); /* the context is current */
 
 static inline hn_cuda_address hn_cuda_at(const void *address) { return (uintptr_t)address; }
 
