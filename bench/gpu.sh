@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Measures on a GPU: memory-bound kernels and whole models against torch.compile. PyTorch must be there: PYTHON names a Python that has it
+# Measures on a GPU: memory-bound kernels, whole models and host time of calls against torch.compile. PyTorch must be there: PYTHON names a Python that has it
 # (default python3).
-#     bench/gpu.sh [--device DEVICE] [--out DIR] [kernels|models|table [OPTION]...]
+#     bench/gpu.sh [--device DEVICE] [--out DIR] [kernels|models|host|table [OPTION]...]
 #   DIR      results, as JSON lines and as RESULTS.md; default: the folder OUT, if that is set, else build/bench-gpu
 #   OPTION   of bench/gpu_kernels.py (--rows softmax,layer_norm --no-inductor --limit 300) and bench/gpu_models.py (--models gpt2_4x256 --modes default)
-# Without a part: both, then the table. A part that is not asked for again keeps its figures in DIR. It runs from a checkout, where it uses build/,
+# Without a part: all, then the table. A part that is not asked for again keeps its figures in DIR. It runs from a checkout, where it uses build/,
 # and from the pack of `make gpu-pack` (bench.sh there).
 set -eu
 cd "$(dirname "$0")/.."
@@ -26,21 +26,20 @@ export HENRY_CACHE_DIR PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 trap 'rm -rf "$HENRY_CACHE_DIR"' EXIT
 export TORCHINDUCTOR_CACHE_DIR=$HENRY_CACHE_DIR/inductor
 
-bench_kernels() {
-    "$python" bench/gpu_kernels.py --subject "$build/bench_gpu_subject" --device "$device" -o "$out/gpu_kernels.jsonl.new" "$@" || status=1
-    [ ! -f "$out/gpu_kernels.jsonl.new" ] || mv "$out/gpu_kernels.jsonl.new" "$out/gpu_kernels.jsonl"
-}
-bench_models() {
-    "$python" bench/gpu_models.py --henry "$build/henry" --subject "$build/bench_gpu_subject" --device "$device" -o "$out/gpu_models.jsonl.new" "$@" || status=1
-    [ ! -f "$out/gpu_models.jsonl.new" ] || mv "$out/gpu_models.jsonl.new" "$out/gpu_models.jsonl"
+# measure PART OPTION...: what it was before stays until there is something new
+measure() {
+    local file=$out/gpu_$1.jsonl programs=(--subject "$build/bench_gpu_subject")
+    [ "$1" = models ] && programs+=(--henry "$build/henry")
+    "$python" "bench/gpu_$1.py" "${programs[@]}" --device "$device" -o "$file.new" "${@:2}" || status=1
+    [ ! -f "$file.new" ] || mv "$file.new" "$file"
 }
 bench_table() { "$python" bench/gpu_table.py "$out" -o "$out/RESULTS.md"; }
 
 status=0
 case $part in
-kernels | models) "bench_$part" "$@"; bench_table ;;
+kernels | models | host) measure "$part" "$@"; bench_table ;;
 table) bench_table ;;
-all) bench_kernels "$@"; bench_models "$@"; bench_table ;;
+all) for part in host kernels models; do measure $part "$@"; done; bench_table ;;
 *) sed -n '4,8s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac
 exit $status

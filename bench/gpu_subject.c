@@ -1,7 +1,7 @@
 /* gpu_subject.c: one model or kernel under Henry on a device, for gpu_kernels.py and gpu_models.py:
  * its outputs for inputs from files, then what its steps take on the device.
  *
- *     bench_gpu_subject [--device DEVICE] [--inputs DIR] [--outputs DIR] [--rotate BYTES] [--seconds S] [--no-cache] MODEL.pt2
+ *     bench_gpu_subject [--device DEVICE] [--inputs DIR] [--outputs DIR] [--rotate BYTES] [--seconds S] [--no-cache] [--bare] MODEL.pt2
  *
  * DIR/input_K.bin has the elements of input K as they lie in memory; an input without a file is
  * random. Outputs are written to DIR/output_K.bin.
@@ -11,10 +11,14 @@
  * several sets of memory, of --rotate bytes together, which the runs take in turns, so that no
  * cache has what a run reads. That needs the runtime's own functions.
  *
+ * Host time: `submit_us` is what it takes to give the steps of a run to the device. --bare: also what
+ * as many launches take that call the driver directly (gpu_launch.h; CUDA only).
+ *
  * Prints one JSON line; with --seconds 0 nothing: outputs are all that is wanted. */
 #include "base/device.h"
 #include "base/file.h"
 #include "base/trace.h"
+#include "bench/gpu_launch.h"
 #include "bench/median.h"
 #include "henry/henry.h"
 #include "ir/dtype.h"
@@ -24,13 +28,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_TENSORS = 64, MAX_SETS = 64, BLOCKS = 9, MIN_RUNS = 4, MAX_RUNS = 20000, CALLS = 20 };
+enum { MAX_TENSORS = 64, MAX_SETS = 64, BLOCKS = 9, MIN_RUNS = 4, MAX_RUNS = 20000, CALLS = 200 };
+enum { SUBMIT_STEPS = 400 }; /* in the device's queue at once, which may hold 1024 */
 
 typedef struct options {
     const char *device, *inputs, *outputs, *model;
     int64_t rotate_bytes;
     double seconds; /* for all blocks of timed runs */
-    bool no_cache;
+    bool no_cache, bare;
 } options;
 
 typedef struct subject {
@@ -47,6 +52,8 @@ typedef struct subject {
     int64_t set_bytes; /* of inputs and outputs: each read or written once */
     int64_t runs;      /* in a block */
     double run_us[BLOCKS];
+    double submit_us;
+    bare_launches bare;
 } subject;
 
 /* ---- inputs ---- */
@@ -282,6 +289,20 @@ static hn_status time_blocks(subject *s, hn_context *c) {
     return NULL;
 }
 
+static hn_status time_submits(subject *s, hn_context *c) {
+    double times[BLOCKS];
+    const uint32_t steps = s->module->view.steps_count ? s->module->view.steps_count : 1;
+    const int64_t count = steps < SUBMIT_STEPS ? SUBMIT_STEPS / steps : 1;
+    for (int k = 0; k < BLOCKS; k++) {
+        const int64_t begin = hn_now_ns();
+        hn_status status = submit_runs(s, c, count);
+        times[k] = (double)(hn_now_ns() - begin) / 1e3 / (double)count;
+        HN_TRY(hn_steps_finish(s->module, c, status));
+    }
+    s->submit_us = median(times, BLOCKS);
+    return NULL;
+}
+
 /* The context that a run has left: bound, with addresses of everything. */
 static hn_status run_steps(subject *s) {
     hn_context *c;
@@ -290,6 +311,7 @@ static hn_status run_steps(subject *s) {
     c->cancel = NULL;
     hn_status status = make_sets(s, c);
     if (!status) status = time_blocks(s, c);
+    if (!status) status = time_submits(s, c);
     hn_context_give(s->module, c);
     return status;
 }
@@ -325,6 +347,10 @@ static void print_report(subject *s) {
     printf(", \"call_us\": %.2f, \"device_us\": %.3f", (double)s->call_ns / 1e3,
            median(s->run_us, BLOCKS));
     printf(", \"device_min_us\": %.3f", s->run_us[0]); /* they are sorted now */
+    printf(", \"submit_us\": %.3f", s->submit_us);
+    if (s->o.bare)
+        printf(", \"bare_launch_us\": %.3f, \"bare_run_us\": %.3f", s->bare.launch_ns / 1e3,
+               s->bare.run_us);
     print_steps(s);
     printf("}\n");
 }
@@ -347,6 +373,8 @@ static hn_status measure(subject *s) {
     s->load_ns = load_ns;
     for (int k = 0; k < 3; k++) HN_TRY(run_once(s, &ns));
     HN_TRY(run_steps(s));
+    if (s->o.bare)
+        HN_TRY(bare_launches_measure(device.number, s->stats.kernels_generated, &s->bare));
     print_report(s);
     return NULL;
 }
@@ -357,6 +385,7 @@ static bool parse(int argc, char **argv, options *o) {
     for (; k < argc && argv[k][0] == '-'; k++) {
         const bool has_word = k + 1 < argc;
         if (strcmp(argv[k], "--no-cache") == 0) o->no_cache = true;
+        else if (strcmp(argv[k], "--bare") == 0) o->bare = true;
         else if (!has_word) return false;
         else if (strcmp(argv[k], "--device") == 0) o->device = argv[++k];
         else if (strcmp(argv[k], "--inputs") == 0) o->inputs = argv[++k];
@@ -374,7 +403,7 @@ int main(int argc, char **argv) {
     static subject s;
     if (!parse(argc, argv, &s.o)) {
         fprintf(stderr, "usage: bench_gpu_subject [--device DEVICE] [--inputs DIR] [--outputs DIR] "
-                        "[--rotate BYTES] [--seconds S] [--no-cache] MODEL.pt2\n");
+                        "[--rotate BYTES] [--seconds S] [--no-cache] [--bare] MODEL.pt2\n");
         return 2;
     }
     hn_status status = measure(&s);

@@ -18,6 +18,13 @@ LEAST_BYTES = 64 << 20
 GRAPHS_PART = 0.95  # of max-autotune with CUDA graphs
 
 
+HOST_US = {"one kernel": 1, "chain of 20": 3}  # above as many bare launches
+
+
+def name_of(entry):
+    return entry.get("title") or entry.get("model") or entry["host"]
+
+
 def load(directories, name):
     """Heads in order, and the newest line of each row."""
     heads, lines = [], {}
@@ -27,7 +34,7 @@ def load(directories, name):
             if "what" in entry:
                 heads.append(entry)
             else:
-                lines[entry.get("title") or entry["model"]] = entry
+                lines[name_of(entry)] = entry
     return heads, list(lines.values())
 
 
@@ -82,6 +89,16 @@ def model_figures(lines):
             yield f"{line['model']}, s, empty cache, whole process (context creation included)", "1.5", number(cold), cold <= 1.5
 
 
+def host_figures(lines):
+    for line in lines:
+        if "bare_launch_us" not in line:
+            continue
+        above = 1e3 * (line["submit_us"] / line["kernels"] - line["bare_launch_us"])
+        yield f"{line['host']}: ns of the host for a launch, above the driver's", "100", number(above, ".0f"), above <= 100
+        above = line["call_us"] - line["bare_run_us"]
+        yield f"{line['host']}: us of a call with copies, above {line['kernels']} bare launches and a wait", str(HOST_US[line["host"]]), number(above), above <= HOST_US[line["host"]]
+
+
 # --- the tables behind them ---
 
 
@@ -108,26 +125,38 @@ def models_table(lines):
                      "its first call s", "max-autotune's", "error / eager's"], rows)
 
 
+def host_table(lines):
+    keys = ["kernels", "submit_us", "call_us", "bare_launch_us", "bare_run_us", "inductor_us", "inductor_waited_us"]
+    rows = [[line["host"], *(number(line.get(k), "d" if k == "kernels" else ".2f") for k in keys)] for line in lines]
+    return markdown(["microseconds of the host", "kernels", "Henry's launches", "a call with copies", "a bare launch", "bare launches, waiting", "torch.compile", "with waiting"], rows)
+
+
 def failures(lines):
     for line in lines:
         for key, text in line.items():
             if key.endswith("_failed"):
-                yield f"- {line.get('title') or line['model']}, {key[:-7]}: {text}"
+                yield f"- {name_of(line)}, {key[:-7]}: {text}"
 
 
-def page(heads, kernels, models):
+def figures(kernels, models, host):
+    return [*kernel_figures(kernels), *model_figures(models), *host_figures(host)]
+
+
+def page(heads, kernels, models, host):
     yield "# Results on a GPU\n"
     yield "Made by `make bench-gpu` (bench/README.md says how each is measured). Runs:\n"
     for h in heads:
         copy = f"; a large copy moves {h['big_copy_gbs']:.0f} GB/s" if "big_copy_gbs" in h else ""
         yield f"- {h['date']}, {h['machine'] or h['device']}, torch {h['torch']}{copy}: `bench/gpu.sh {(h['what'] + ' ' + h['command']).strip()}`"
     yield "\n## Figures asked for\n"
-    yield markdown(["what", "asked", "measured", "reached"], [(w, a, g, reached_text(a, r)) for w, a, g, r in [*kernel_figures(kernels), *model_figures(models)]])
+    yield markdown(["what", "asked", "measured", "reached"], [(w, a, g, reached_text(a, r)) for w, a, g, r in figures(kernels, models, host)])
     if kernels:
         yield "## Kernels: parts of the bandwidth of a large copy, by the least bytes that must move\n\n" + kernels_table(kernels)
     if models:
         yield "## Models\n\n" + models_table(models)
-    failed = [*failures(kernels), *failures(models)]
+    if host:
+        yield "## Host time\n\n" + host_table(host)
+    failed = [*failures(kernels), *failures(models), *failures(host)]
     if failed:
         yield "## Failed\n\n" + "\n".join(failed) + "\n"
 
@@ -137,9 +166,10 @@ def main():
     parser.add_argument("directories", type=pathlib.Path, nargs="+")
     parser.add_argument("-o", "--output", type=pathlib.Path, required=True)
     options = parser.parse_args()
-    (kernel_heads, kernels), (model_heads, models) = (load(options.directories, f"gpu_{what}.jsonl") for what in ("kernels", "models"))
-    options.output.write_text("\n".join(page(kernel_heads + model_heads, kernels, models)))
-    for what, asked, got, reached in [*kernel_figures(kernels), *model_figures(models)]:
+    loaded = [load(options.directories, f"gpu_{what}.jsonl") for what in ("kernels", "models", "host")]
+    lines = [entries for _, entries in loaded]
+    options.output.write_text("\n".join(page([head for heads, _ in loaded for head in heads], *lines)))
+    for what, asked, got, reached in figures(*lines):
         print(f"{what:96} {asked:>8} {got:>8}  {'yes' if reached else 'no'}")
 
 
