@@ -64,9 +64,9 @@ run_programs() { xargs -P "$jobs" -d '\n' -I{} bash -c 'run_one "$1" "$2"' _ "$l
 # --- parts ---
 
 part_models() {
-    for name in "$HENRY_TEST_MODELS"/models/*/; do echo "tests/models/run.sh --device $device $(basename "$name")"; done | run_programs
+    for name in "$HENRY_TEST_MODELS"/models/*/; do echo "bash tests/models/run.sh --device $device $(basename "$name")"; done | run_programs
 }
-part_programs() { echo "tests/devices/run.sh $device" | run_programs; }
+part_programs() { echo "bash tests/devices/run.sh $device" | run_programs; }
 # bf16 and f16; importing PyTorch takes most of the time
 part_narrow() {
     for k in 0 1 2; do echo "$python tests/gpu/narrow.py --subject $build/bench_gpu_subject --device $device --part $k/3"; done | run_programs
@@ -122,7 +122,7 @@ counts() {
 describe() {
     "$build/henry" --version
     [ "$kind" = cuda ] && nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.sm,clocks.mem --format=csv,noheader 2>/dev/null
-    echo "device $device, NVRTC ${HENRY_NVRTC:-none}, $jobs processes"
+    echo "device $device, $jobs processes, NVRTC ${HENRY_NVRTC:-none}, cuBLASLt ${HENRY_CUBLASLT:-none}"
 }
 
 describe
