@@ -31,13 +31,15 @@ stress: all ## run the long tests: killed workers, full disks, no memory, every 
 	@tests/stress/run.sh
 	@HENRY_TEST_ALL=1 tests/run.sh build opencl cuda
 
-gpu-pack: all ## gather in build/gpu-pack/ what a machine with a GPU needs for the next two
-	@tools/gpu_pack.sh
+gpu-pack: all ## gather in build/gpu-pack/, and build/gpu-pack.tar.xz, what a machine with a GPU needs for the next two
+	@tools/gpu_pack.sh --archive
 
-test-gpu: gpu-pack ## test on the GPU of this machine; elsewhere: test.sh of a copy of build/gpu-pack/
+test-gpu: all ## test on the GPU of this machine; elsewhere: test.sh of a copy of build/gpu-pack/
+	@tools/gpu_pack.sh
 	@$(BUILD)/gpu-pack/test.sh
 
-bench-gpu: gpu-pack ## measure on the GPU of this machine; elsewhere: bench.sh of such a copy
+bench-gpu: all ## measure on the GPU of this machine; elsewhere: bench.sh of such a copy
+	@tools/gpu_pack.sh
 	@$(BUILD)/gpu-pack/bench.sh --out $(BUILD)/bench-gpu
 
 install: all ## install below PREFIX (default /usr/local); DESTDIR is obeyed

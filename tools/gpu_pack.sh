@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # `make gpu-pack`: gathers in build/gpu-pack/ what a machine with a GPU needs for tests/gpu/run.sh and bench/gpu.sh, where there is nothing but
 # a driver, NVRTC, and PyTorch for the benchmarks: programs that need no other library, operator cases, small models. Says its size.
-#     tools/gpu_pack.sh        after `make`
+#     tools/gpu_pack.sh [--archive]        after `make`; --archive: also build/gpu-pack.tar.xz, a quarter of the size
 set -eu
 cd "$(dirname "$0")/.."
 build=${BUILD:-build}
@@ -34,4 +34,8 @@ echo "commit $(git rev-parse --short HEAD 2>/dev/null || echo unknown)$(git diff
 
 mib=$(du -sm "$pack" | cut -f1)
 echo "$pack: $mib MiB"
+if [ "${1:-}" = --archive ]; then
+    tar -C "$build" -c gpu-pack | xz -T0 >"$pack.tar.xz"
+    echo "$pack.tar.xz: $(($(stat -c %s "$pack.tar.xz") >> 20)) MiB"
+fi
 [ "$mib" -le $limit_mib ] || { echo "gpu-pack: more than $limit_mib MiB" >&2; exit 1; }
