@@ -8,9 +8,9 @@
 /* A layout and what it is expected to cost. Elements are taken in vectors of `vector`, `unroll` of
  * them by each thread in a step. */
 typedef struct hn_gpu_layout {
-    uint32_t width, rows; /* rows: threads of a row; rows of a group. elements: threads; 1 */
-    uint32_t vector, unroll;
-    bool keeps; /* rows: registers keep a row over all phases: a phase is one step */
+    uint32_t width, rows;    /* rows: threads of a row; rows of a group. elements: threads; 1 */
+    uint32_t vector, unroll; /* across rows: of a vector of rows, which counts as one row */
+    bool keeps;              /* rows: registers keep a row over all phases: a phase is one step */
     double ns;
 } hn_gpu_layout;
 
@@ -38,11 +38,14 @@ typedef struct hn_gpu_planner {
     /* index symbols: which of the row's threads this is; the row's number in the group */
     hn_expr place, row;
     hn_expr number;     /* index symbol: the row's number in the kernel */
+    hn_expr begin;      /* of a vector of rows: the last variable of its first row */
     hn_fmem *locals;    /* per local buffer of the kernel; 0: registers */
     hn_freg *registers; /* per slot */
     /* per slot: the combined value, or of ARGMIN and ARGMAX its position */
     hn_fid *results;
     bool *unseen; /* per buffer of the program: written since the last barrier */
+    /* vectors of rows, per slot: PRIVATE, the registers of a vector's rows; and positions, or 0 */
+    hn_fmem *sums, *places;
 
     /* the phase at hand */
     const hn_kernel_phase *phase;
@@ -106,8 +109,10 @@ hn_status hn_gpu_plan_rows(hn_gpu_planner *pl, hn_arena *arena) HN_MUST_USE;
 /* The longest vectors that the phase may take along the last of `vars`; 1: single elements. */
 uint32_t hn_gpu_vector(const hn_gpu_planner *pl, const hn_kernel_phase *phase, const hn_expr *vars,
                        uint32_t count);
-/* Bytes of a vector's elements that a thread has under way: those that it reads. */
-int64_t hn_gpu_bytes_read(const hn_gpu_planner *pl, const hn_kernel_phase *phase, hn_expr last);
+/* Bytes that the phase reads from memory for an element: of buffers that go along the last of the
+ * variables and along `outer`, unless it is 0. What only goes along one of them comes from a cache. */
+int64_t hn_gpu_bytes_read(const hn_gpu_planner *pl, const hn_kernel_phase *phase, hn_expr outer,
+                          hn_expr last);
 /* Whether registers may keep what the phases of a row share: they all walk it alike. */
 bool hn_gpu_may_keep(const hn_gpu_planner *pl);
 /* Whether registers that keep a row may stand for a local buffer: each thread reads what it wrote. */
@@ -122,11 +127,22 @@ int64_t hn_gpu_kept_registers(const hn_gpu_planner *pl, int64_t elems);
 typedef struct hn_gpu_run {
     const hn_expr *vars;
     uint32_t count;
+    hn_expr vectors; /* how many there are */
+    hn_expr last;    /* vectors go along this variable: the last one, */
+    hn_expr begin;   /* or one that is not of them, from here on; 0: the last one */
     hn_expr first;
     uint32_t width;
     bool is_whole; /* there is an element for each */
 } hn_gpu_run;
-hn_expr hn_gpu_vectors(const hn_gpu_planner *pl, const hn_expr *vars, uint32_t count);
+/* Along the last of the variables. */
+hn_gpu_run hn_gpu_run_of(const hn_gpu_planner *pl, const hn_expr *vars, uint32_t count);
+/* The vectors of rows that the kernel may take; 1: single rows. */
+uint32_t hn_gpu_row_vector(const hn_gpu_planner *pl);
+/* Registers for the phase's reductions of a vector of rows; and they combine. */
+void hn_gpu_begin_sums(hn_gpu_planner *pl);
+void hn_gpu_combine_sums(hn_gpu_planner *pl);
+/* A phase without variables. */
+void hn_gpu_emit_vector_once(hn_gpu_planner *pl, const hn_gpu_run *run);
 /* One step of the phase at hand. */
 void hn_gpu_emit_step(hn_gpu_planner *pl, const hn_gpu_run *run);
 /* Whether the phase reads what another thread may have written since the last barrier. */

@@ -10,15 +10,15 @@ typedef hn_gpu_planner planner;
 hn_status hn_gpu_plan_elements(planner *pl, hn_arena *arena) {
     const hn_gpu_layout *l = pl->layout;
     hn_expr vars[2 * HN_MAX_RANK];
-    hn_gpu_run run = {.vars = vars, .width = l->width};
-    run.count = hn_gpu_list_variables(pl, vars);
-    hn_expr vectors = hn_gpu_vectors(pl, vars, run.count);
+    const uint32_t count = hn_gpu_list_variables(pl, vars);
+    hn_gpu_run run = hn_gpu_run_of(pl, vars, count);
+    run.width = l->width;
     const int64_t block = (int64_t)l->width * l->unroll;
     HN_TRY(hn_form_create(pl->p, arena, l->width,
-                          hn_sym_ceildiv(pl->sym, vectors, hn_gpu_num(pl, block)), &pl->f));
+                          hn_sym_ceildiv(pl->sym, run.vectors, hn_gpu_num(pl, block)), &pl->f));
     run.first = hn_sym_add(pl->sym, hn_sym_mul(pl->sym, pl->f->group, hn_gpu_num(pl, block)),
                            pl->f->thread);
-    run.is_whole = hn_sym_divisor(pl->sym, vectors) % block == 0;
+    run.is_whole = hn_sym_divisor(pl->sym, run.vectors) % block == 0;
     HN_TRY(hn_gpu_begin_phase(pl, &pl->k->phases.items[0]));
     hn_gpu_emit_step(pl, &run);
     return NULL;
@@ -78,12 +78,24 @@ static void name_threads(planner *pl) {
                 hn_sym_add(pl->sym, hn_sym_mul(pl->sym, pl->f->group, rows), pl->row));
 }
 
+/* A vector of rows counts as one. */
+static hn_expr count_rows(const planner *pl) {
+    hn_expr all = hn_gpu_extents(pl, pl->k->vars, pl->k->rank);
+    if (!is_across(pl)) return all;
+    return hn_sym_floordiv(pl->sym, all, hn_gpu_num(pl, pl->layout->vector));
+}
+
 static hn_status begin_rows(planner *pl, hn_arena *arena) {
     const hn_kernel *k = pl->k;
     const hn_gpu_layout *l = pl->layout;
-    hn_expr all = hn_gpu_extents(pl, k->vars, k->rank);
     HN_TRY(hn_form_create(pl->p, arena, l->rows * l->width,
-                          hn_sym_ceildiv(pl->sym, all, hn_gpu_num(pl, l->rows)), &pl->f));
+                          hn_sym_ceildiv(pl->sym, count_rows(pl), hn_gpu_num(pl, l->rows)),
+                          &pl->f));
+    pl->sums = NULL;
+    if (is_across(pl) && l->vector > 1) {
+        HN_NEW(pl->scratch, pl->sums, k->slots + 1);
+        HN_NEW(pl->scratch, pl->places, k->slots + 1);
+    }
     name_threads(pl);
     HN_NEW(pl->scratch, pl->locals, k->locals.count + 1);
     HN_NEW(pl->scratch, pl->registers, k->slots + 1);
@@ -98,12 +110,26 @@ static void emit_barrier(planner *pl) {
     memset(pl->unseen, 0, pl->p->buffers.count * sizeof *pl->unseen);
 }
 
+/* Coordinates of a vector of rows: all variables but the last one. */
+static void emit_vector_place(planner *pl) {
+    hn_expr vector = hn_gpu_num(pl, pl->layout->vector),
+            parts =
+                hn_sym_floordiv(pl->sym, hn_gpu_extent(pl, pl->k->vars[pl->k->rank - 1]), vector),
+            part = hn_form_symbol(pl->f, parts);
+    if (hn_sym_is_value(pl->sym, parts, 0)) parts = hn_gpu_num(pl, 1);
+    hn_form_let(pl->f, part, hn_sym_mod(pl->sym, pl->number, parts));
+    hn_gpu_emit_coordinates(pl, hn_sym_floordiv(pl->sym, pl->number, parts), pl->k->vars,
+                            pl->k->rank - 1);
+    pl->begin = hn_sym_mul(pl->sym, part, vector);
+}
+
 /* The threads of rows that the kernel has; those of a last group that is not full do nothing. */
 static void open_row(planner *pl) {
-    hn_expr all = hn_gpu_extents(pl, pl->k->vars, pl->k->rank);
+    hn_expr all = count_rows(pl);
     if (hn_sym_divisor(pl->sym, all) % pl->layout->rows == 0) hn_form_block(pl->f);
     else hn_form_if(pl->f, pl->number, all);
-    hn_gpu_emit_coordinates(pl, pl->number, pl->k->vars, pl->k->rank);
+    if (pl->sums) emit_vector_place(pl);
+    else hn_gpu_emit_coordinates(pl, pl->number, pl->k->vars, pl->k->rank);
 }
 
 /* The row's elements, shared out over its threads. A phase without dimensions is one element. */
@@ -117,22 +143,37 @@ static void emit_single(planner *pl) {
 }
 
 /* ... in vectors; all of them in one step, or in a loop of steps. */
-static void emit_vectors(planner *pl) {
-    const hn_kernel_phase *phase = pl->phase;
+static void emit_run(planner *pl, hn_gpu_run run) {
     const int64_t step = (int64_t)pl->layout->width * pl->layout->unroll;
-    hn_expr vectors = hn_gpu_vectors(pl, phase->vars, phase->rank);
-    hn_gpu_run run = {
-        .vars = phase->vars, .count = phase->rank, .first = pl->place, .width = pl->layout->width};
-    if (pl->layout->keeps || hn_sym_prove_le(pl->sym, vectors, hn_gpu_num(pl, step))) {
-        run.is_whole = hn_sym_is_value(pl->sym, vectors, step);
+    run.first = pl->place;
+    run.width = pl->layout->width;
+    if (pl->layout->keeps || hn_sym_prove_le(pl->sym, run.vectors, hn_gpu_num(pl, step))) {
+        run.is_whole = hn_sym_is_value(pl->sym, run.vectors, step);
         hn_gpu_emit_step(pl, &run);
         return;
     }
-    hn_expr first = hn_form_symbol(pl->f, vectors);
+    hn_expr first = hn_form_symbol(pl->f, run.vectors);
     run.first = hn_sym_add(pl->sym, first, pl->place);
-    run.is_whole = hn_sym_divisor(pl->sym, vectors) % step == 0;
-    hn_form_for(pl->f, first, hn_gpu_num(pl, 0), vectors, step);
+    run.is_whole = hn_sym_divisor(pl->sym, run.vectors) % step == 0;
+    hn_form_for(pl->f, first, hn_gpu_num(pl, 0), run.vectors, step);
     hn_gpu_emit_step(pl, &run);
+    hn_form_close(pl->f);
+}
+
+/* Each thread has a vector of rows: the elements of each go down the rows. */
+static void emit_row_vectors(planner *pl) {
+    const hn_kernel_phase *phase = pl->phase;
+    hn_gpu_run run = {.vars = phase->vars,
+                      .count = phase->rank,
+                      .vectors = hn_gpu_extents(pl, phase->vars, phase->rank),
+                      .last = pl->k->vars[pl->k->rank - 1],
+                      .begin = pl->begin};
+    if (phase->rank) {
+        emit_run(pl, run);
+        return;
+    }
+    hn_form_if(pl->f, pl->place, hn_gpu_num(pl, 1));
+    hn_gpu_emit_vector_once(pl, &run);
     hn_form_close(pl->f);
 }
 
@@ -152,13 +193,16 @@ static hn_status emit_phase(planner *pl, const hn_kernel_phase *phase) {
         pl->registers[r->slot] = hn_form_add_register(pl->f, r->op, r->dtype);
         hn_form_init(pl->f, pl->registers[r->slot]);
     }
+    if (pl->sums) hn_gpu_begin_sums(pl);
     open_row(pl);
-    if (is_across(pl) || phase->scan || !phase->rank) emit_single(pl);
-    else emit_vectors(pl);
+    if (pl->sums) emit_row_vectors(pl);
+    else if (is_across(pl) || phase->scan || !phase->rank) emit_single(pl);
+    else emit_run(pl, hn_gpu_run_of(pl, phase->vars, phase->rank));
     hn_form_close(pl->f);
     for (uint32_t k = 0; k < phase->stores.count; k++)
         pl->unseen[phase->stores.items[k].buffer] = true;
-    for (uint32_t k = 0; k < phase->reduces.count && !phase->scan; k++)
+    if (pl->sums) hn_gpu_combine_sums(pl);
+    for (uint32_t k = 0; k < phase->reduces.count && !phase->scan && !pl->sums; k++)
         emit_combine(pl, &phase->reduces.items[k]);
     return NULL;
 }

@@ -32,39 +32,68 @@ static bool is_local(const hn_gpu_planner *pl, hn_buf b) {
     return hn_gpu_local(pl, b) < pl->k->locals.count;
 }
 
-/* Shorter until the access fits. */
+/* Shorter until the access fits into `bytes`. */
 static void limit_vector(const hn_gpu_planner *pl, hn_buf b, hn_expr index, hn_expr last,
-                         uint32_t *vector, bool *any) {
+                         int64_t bytes, uint32_t *vector, bool *any) {
     if (is_local(pl, b) || !is_contiguous(pl, index, last)) return;
     *any = true;
-    while (*vector > 1 && (*vector * hn_gpu_size_of(pl, b) > pl->facts->vector_bytes ||
-                           !is_vector(pl, index, last, *vector)))
+    while (*vector > 1 &&
+           (*vector * hn_gpu_size_of(pl, b) > bytes || !is_vector(pl, index, last, *vector)))
         *vector /= 2;
+}
+
+/* Along any variable. What is written once for a whole row may take several accesses. */
+static uint32_t vector_along(const hn_gpu_planner *pl, const hn_kernel_phase *phase, hn_expr last) {
+    uint32_t vector = HN_FORM_MOVE_MOST;
+    const int64_t bytes =
+        pl->facts->vector_bytes * (phase->rank || !pl->facts->vector_bytes ? 1 : 4);
+    bool any = false;
+    while (vector > 1 && hn_sym_divisor(pl->sym, hn_gpu_extent(pl, last)) % vector) vector /= 2;
+    for (hn_sid s = 1; s < phase->body.count; s++)
+        if (phase->body.items[s].kind == HN_SOP_LOAD)
+            limit_vector(pl, phase->body.items[s].buffer, phase->body.items[s].index, last, bytes,
+                         &vector, &any);
+    for (uint32_t k = 0; k < phase->stores.count; k++)
+        limit_vector(pl, phase->stores.items[k].buffer, phase->stores.items[k].index, last, bytes,
+                     &vector, &any);
+    return any ? vector : 1;
 }
 
 uint32_t hn_gpu_vector(const hn_gpu_planner *pl, const hn_kernel_phase *phase, const hn_expr *vars,
                        uint32_t count) {
-    uint32_t vector = HN_FORM_MOVE_MOST;
-    bool any = false;
-    if (!count) return 1;
-    hn_expr last = vars[count - 1];
-    while (vector > 1 && hn_sym_divisor(pl->sym, hn_gpu_extent(pl, last)) % vector) vector /= 2;
-    for (hn_sid s = 1; s < phase->body.count; s++)
-        if (phase->body.items[s].kind == HN_SOP_LOAD)
-            limit_vector(pl, phase->body.items[s].buffer, phase->body.items[s].index, last, &vector,
-                         &any);
-    for (uint32_t k = 0; k < phase->stores.count; k++)
-        limit_vector(pl, phase->stores.items[k].buffer, phase->stores.items[k].index, last, &vector,
-                     &any);
-    return any ? vector : 1;
+    return count ? vector_along(pl, phase, vars[count - 1]) : 1;
 }
 
-int64_t hn_gpu_bytes_read(const hn_gpu_planner *pl, const hn_kernel_phase *phase, hn_expr last) {
+/* What a vector of rows keeps goes through memory of its dtype: 16-bit floats would be rounded. */
+static bool is_exact(const hn_kernel_phase *phase) {
+    for (uint32_t k = 0; k < phase->reduces.count; k++) {
+        hn_dtype d = phase->reduces.items[k].dtype;
+        if (d == HN_DTYPE_F16 || d == HN_DTYPE_BF16) return false;
+    }
+    return !phase->scan;
+}
+
+uint32_t hn_gpu_row_vector(const hn_gpu_planner *pl) {
+    uint32_t vector = HN_FORM_MOVE_MOST;
+    if (pl->k->mode != HN_VECTOR_OUTER || !pl->k->rank || pl->k->locals.count) return 1;
+    for (uint32_t f = 0; f < pl->k->phases.count; f++) {
+        const hn_kernel_phase *phase = &pl->k->phases.items[f];
+        uint32_t own = vector_along(pl, phase, pl->k->vars[pl->k->rank - 1]);
+        if (!is_exact(phase)) return 1;
+        if (phase->rank && own < vector) vector = own;
+        if (!phase->rank && phase->stores.count && own < vector) vector = own;
+    }
+    return vector;
+}
+
+int64_t hn_gpu_bytes_read(const hn_gpu_planner *pl, const hn_kernel_phase *phase, hn_expr outer,
+                          hn_expr last) {
     int64_t bytes = 0;
     for (hn_sid s = 1; s < phase->body.count; s++) {
         const hn_sop *op = &phase->body.items[s];
         if (op->kind == HN_SOP_LOAD && !is_local(pl, op->buffer) &&
-            hn_sym_uses(pl->sym, op->index, last))
+            hn_sym_uses(pl->sym, op->index, last) &&
+            (!outer || hn_sym_uses(pl->sym, op->index, outer)))
             bytes += hn_gpu_size_of(pl, op->buffer);
     }
     return bytes;
@@ -77,6 +106,7 @@ static void mark_varying(hn_gpu_planner *pl, hn_expr last) {
         const hn_sop *op = &body->items[s];
         bool varies =
             op->kind != HN_SOP_INDIRECT && op->index && hn_sym_uses(pl->sym, op->index, last);
+        if (op->kind == HN_SOP_RESULT && pl->sums) varies = true; /* each row has its own */
         for (uint32_t a = 0; a < 3; a++) varies |= op->args[a] && pl->varies[op->args[a]];
         for (hn_sid e = 1; e < s && op->kind != HN_SOP_INDIRECT && op->index && !varies; e++)
             varies = body->items[e].kind == HN_SOP_INDIRECT && pl->varies[e] &&
@@ -105,11 +135,11 @@ static bool is_own(const hn_gpu_planner *pl, hn_buf b, hn_expr index) {
         const hn_kernel_phase *phase = &pl->k->phases.items[f];
         for (hn_sid s = 1; s < phase->body.count; s++)
             if (phase->body.items[s].kind == HN_SOP_LOAD && phase->body.items[s].buffer == b)
-                same &= phase->rank && phase->body.items[s].index == index;
+                same &= (phase->rank || pl->sums) && phase->body.items[s].index == index;
         for (uint32_t k = 0; k < phase->stores.count; k++) {
             if (phase->stores.items[k].buffer != b) continue;
             is_written = true;
-            same &= phase->rank && phase->stores.items[k].index == index;
+            same &= (phase->rank || pl->sums) && phase->stores.items[k].index == index;
         }
     }
     return same || !is_written;
@@ -188,9 +218,19 @@ static bool is_missing(const hn_gpu_planner *pl, const hn_gpu_array *a) {
     return false;
 }
 
+/* Whether an index goes along the rows as well: what does not is the same for all rows, and a cache
+ * has it. */
+static bool is_streamed(const hn_gpu_planner *pl, hn_expr index) {
+    if (!pl->k->rank || pl->k->mode == HN_VECTOR_OUTER) return true;
+    for (uint32_t d = 0; d < pl->k->rank; d++)
+        if (hn_sym_uses(pl->sym, index, pl->k->vars[d])) return true;
+    return false;
+}
+
 static bool any_missing(const hn_gpu_planner *pl) {
     for (uint32_t k = 0; k < pl->arrays.count; k++)
-        if (is_missing(pl, &pl->arrays.items[k])) return true;
+        if (is_missing(pl, &pl->arrays.items[k]) && is_streamed(pl, pl->arrays.items[k].index))
+            return true;
     return false;
 }
 
@@ -242,7 +282,7 @@ int64_t hn_gpu_kept_registers(const hn_gpu_planner *pl, int64_t elems) {
             const hn_sop *op = &phase->body.items[s];
             if (op->kind == HN_SOP_LOAD &&
                 hn_sym_uses(pl->sym, op->index, phase->vars[phase->rank - 1]) &&
-                is_first_read(pl, f, s))
+                is_streamed(pl, op->index) && is_first_read(pl, f, s))
                 registers += (elems * hn_gpu_size_of(pl, op->buffer) + 3) / 4;
         }
     }
@@ -280,17 +320,23 @@ typedef struct vector {
     uint32_t open; /* blocks */
 } vector;
 
-static hn_expr last_of(const hn_gpu_run *run) { return run->vars[run->count - 1]; }
-
-hn_expr hn_gpu_vectors(const hn_gpu_planner *pl, const hn_expr *vars, uint32_t count) {
-    return hn_sym_floordiv(pl->sym, hn_gpu_extents(pl, vars, count),
-                           hn_gpu_num(pl, pl->layout->vector));
+hn_gpu_run hn_gpu_run_of(const hn_gpu_planner *pl, const hn_expr *vars, uint32_t count) {
+    return (hn_gpu_run){.vars = vars,
+                        .count = count,
+                        .last = vars[count - 1],
+                        .vectors = hn_sym_floordiv(pl->sym, hn_gpu_extents(pl, vars, count),
+                                                   hn_gpu_num(pl, pl->layout->vector))};
 }
 
 /* Where the vector lies: all variables but the last one, and that of its first element. */
 static void emit_place(hn_gpu_planner *pl, vector *v, hn_expr at) {
     const hn_gpu_run *run = v->run;
-    hn_expr all = hn_gpu_extent(pl, last_of(run)), width = hn_gpu_num(pl, pl->layout->vector),
+    if (run->begin) {
+        hn_gpu_emit_coordinates(pl, at, run->vars, run->count);
+        v->begin = run->begin;
+        return;
+    }
+    hn_expr all = hn_gpu_extent(pl, run->last), width = hn_gpu_num(pl, pl->layout->vector),
             parts = hn_sym_floordiv(pl->sym, all, width);
     if (hn_sym_is_value(pl->sym, parts, 0)) parts = hn_gpu_num(pl, 1);
     hn_expr part = at;
@@ -306,7 +352,6 @@ static void emit_place(hn_gpu_planner *pl, vector *v, hn_expr at) {
 static vector open_vectors(hn_gpu_planner *pl, const hn_gpu_run *run) {
     const uint32_t unroll = pl->layout->unroll;
     vector v = {.run = run, .u = hn_gpu_num(pl, 0)};
-    hn_expr vectors = hn_gpu_vectors(pl, run->vars, run->count);
     if (unroll > 1) {
         v.u = hn_form_symbol(pl->f, hn_gpu_num(pl, unroll));
         hn_form_unrolled(pl->f, v.u, unroll);
@@ -315,10 +360,10 @@ static vector open_vectors(hn_gpu_planner *pl, const hn_gpu_run *run) {
     hn_expr number =
         hn_sym_add(pl->sym, run->first, hn_sym_mul(pl->sym, v.u, hn_gpu_num(pl, run->width)));
     if (!run->is_whole) {
-        hn_form_if(pl->f, number, vectors);
+        hn_form_if(pl->f, number, run->vectors);
         v.open++;
     }
-    hn_expr at = hn_form_symbol(pl->f, vectors);
+    hn_expr at = hn_form_symbol(pl->f, run->vectors);
     hn_form_let(pl->f, at, number);
     emit_place(pl, &v, at);
     return v;
@@ -332,6 +377,87 @@ static void close_vectors(hn_gpu_planner *pl, const vector *v) {
 static hn_expr first_in(const hn_gpu_planner *pl, const vector *v) {
     return hn_sym_mul(pl->sym, v->u, hn_gpu_num(pl, pl->layout->vector));
 }
+
+/* ---- reductions of a vector of rows ---- */
+
+static hn_fid load_of(hn_gpu_planner *pl, hn_fmem m, hn_expr index) {
+    pl->f->memories.items[m].is_read = true;
+    return hn_form_value(pl->f, (hn_sop){.kind = HN_SOP_LOAD,
+                                         .dtype = pl->f->memories.items[m].dtype,
+                                         .buffer = m,
+                                         .index = index});
+}
+
+static void keep(hn_gpu_planner *pl, hn_fmem m, hn_expr index, hn_fid value) {
+    pl->f->memories.items[m].is_written = true;
+    hn_form_store(pl->f, m, index, value, HN_STORE_SET);
+}
+
+/* The register holds what is kept of row `j`, and back. */
+static void open_sum(hn_gpu_planner *pl, const hn_kernel_reduce *r, hn_expr j) {
+    hn_fid value = load_of(pl, pl->sums[r->slot], j),
+           place = pl->places[r->slot] ? load_of(pl, pl->places[r->slot], j) : 0;
+    hn_form_set(pl->f, pl->registers[r->slot], value, place);
+}
+
+static void close_sum(hn_gpu_planner *pl, const hn_kernel_reduce *r, hn_expr j) {
+    hn_freg reg = pl->registers[r->slot];
+    keep(pl, pl->sums[r->slot], j, hn_form_result(pl->f, reg, false));
+    if (pl->places[r->slot]) keep(pl, pl->places[r->slot], j, hn_form_result(pl->f, reg, true));
+}
+
+/* Of ARGMIN and ARGMAX the position. */
+static hn_fid emit_sum(hn_gpu_planner *pl, const hn_sop *op, hn_expr j) {
+    hn_fmem places = pl->places[op->imm.i];
+    hn_fid value = load_of(pl, places ? places : pl->sums[op->imm.i], j);
+    if (pl->f->stmts.items[value].op.dtype == op->dtype) return value;
+    return hn_form_value(pl->f, (hn_sop){.kind = HN_SOP_CAST, .dtype = op->dtype, .args = {value}});
+}
+
+static void emit_sum_steps(hn_gpu_planner *pl, const vector *v) {
+    for (uint32_t k = 0; k < pl->phase->reduces.count; k++)
+        open_sum(pl, &pl->phase->reduces.items[k], v->j);
+    hn_gpu_emit_steps(pl);
+    for (uint32_t k = 0; k < pl->phase->reduces.count; k++)
+        close_sum(pl, &pl->phase->reduces.items[k], v->j);
+}
+
+static hn_expr open_rows(hn_gpu_planner *pl) {
+    hn_expr j = hn_form_symbol(pl->f, hn_gpu_num(pl, pl->layout->vector));
+    hn_form_unrolled(pl->f, j, pl->layout->vector);
+    return j;
+}
+
+static hn_fmem add_sums(hn_gpu_planner *pl, hn_dtype dtype) {
+    hn_form_memory memory = {
+        .space = HN_SPACE_PRIVATE, .dtype = dtype, .elems = hn_gpu_num(pl, pl->layout->vector)};
+    return hn_form_add_memory(pl->f, memory);
+}
+
+void hn_gpu_begin_sums(hn_gpu_planner *pl) {
+    for (uint32_t k = 0; k < pl->phase->reduces.count; k++) {
+        const hn_kernel_reduce *r = &pl->phase->reduces.items[k];
+        pl->sums[r->slot] = add_sums(pl, r->dtype);
+        if (hn_op_keeps_position(r->op)) pl->places[r->slot] = add_sums(pl, HN_DTYPE_I64);
+        hn_expr j = open_rows(pl);
+        close_sum(pl, r, j);
+        hn_form_close(pl->f);
+    }
+}
+
+void hn_gpu_combine_sums(hn_gpu_planner *pl) {
+    const hn_gpu_layout *l = pl->layout;
+    for (uint32_t k = 0; k < pl->phase->reduces.count && l->width > 1; k++) {
+        const hn_kernel_reduce *r = &pl->phase->reduces.items[k];
+        hn_expr j = open_rows(pl);
+        open_sum(pl, r, j);
+        hn_form_across_threads(pl->f, pl->registers[r->slot], l->width, hn_gpu_pitch(pl, l->rows));
+        close_sum(pl, r, j);
+        hn_form_close(pl->f);
+    }
+}
+
+/* ---- elements ---- */
 
 /* What a reduction combines; NULL: it is no reduction's result. */
 static const hn_sop *reduced_by(const hn_gpu_planner *pl, const hn_sop *result, hn_op op) {
@@ -376,11 +502,16 @@ static void emit_shared_ops(hn_gpu_planner *pl) {
     }
 }
 
-static void emit_reads(hn_gpu_planner *pl, const vector *v) {
-    hn_expr last = last_of(v->run);
+/* Which arrays are read: those that come from memory, or from a cache. */
+typedef enum reads { READS_MEMORY = 1, READS_CACHE = 2, READS_ALL = 3 } reads;
+
+static void emit_reads(hn_gpu_planner *pl, const vector *v, reads which) {
+    hn_expr last = v->run->last;
     for (uint32_t k = 0; k < pl->arrays.count; k++) {
         const hn_gpu_array *a = &pl->arrays.items[k];
-        if (!is_missing(pl, a)) continue;
+        if (!is_missing(pl, a) ||
+            !(which & (is_streamed(pl, a->index) ? READS_MEMORY : READS_CACHE)))
+            continue;
         hn_expr from = hn_sym_subst(pl->sym, a->index, &last, &v->begin, 1);
         hn_form_move(pl->f, a->memory, first_in(pl, v),
                      hn_form_argument(pl->f, a->buffer, 0, false), from, pl->layout->vector);
@@ -388,7 +519,7 @@ static void emit_reads(hn_gpu_planner *pl, const vector *v) {
 }
 
 static void emit_writes(hn_gpu_planner *pl, const vector *v) {
-    hn_expr last = last_of(v->run);
+    hn_expr last = v->run->last;
     for (uint32_t k = 0; k < pl->phase->stores.count; k++) {
         const hn_kernel_store *store = &pl->phase->stores.items[k];
         hn_gpu_array *a = find_array(pl, store->buffer, store->index);
@@ -403,6 +534,10 @@ static void emit_writes(hn_gpu_planner *pl, const vector *v) {
 static void emit_op(hn_gpu_planner *pl, const vector *v, hn_sid s) {
     const hn_sop *op = &pl->phase->body.items[s];
     hn_gpu_array *a = op->kind == HN_SOP_LOAD ? find_array(pl, op->buffer, op->index) : NULL;
+    if (op->kind == HN_SOP_RESULT && pl->sums) {
+        pl->values[s] = emit_sum(pl, op, v->j);
+        return;
+    }
     if (!a) {
         if (divides_once(pl, s))
             pl->values[s] = emit_elem(pl, HN_OP_MUL, pl->values[op->args[0]], pl->values[s]);
@@ -432,10 +567,11 @@ static void emit_elements(hn_gpu_planner *pl, vector *v) {
         v->j = hn_form_symbol(pl->f, hn_gpu_num(pl, width));
         hn_form_unrolled(pl->f, v->j, width);
     }
-    hn_form_let(pl->f, last_of(v->run), hn_sym_add(pl->sym, v->begin, v->j));
+    hn_form_let(pl->f, v->run->last, hn_sym_add(pl->sym, v->begin, v->j));
     for (hn_sid s = 1; s < pl->phase->body.count; s++)
         if (pl->live[s] && pl->varies[s]) emit_op(pl, v, s);
-    hn_gpu_emit_steps(pl);
+    if (pl->sums) emit_sum_steps(pl, v);
+    else hn_gpu_emit_steps(pl);
     for (uint32_t k = 0; k < pl->phase->stores.count; k++)
         emit_store(pl, v, &pl->phase->stores.items[k]);
     if (width > 1) hn_form_close(pl->f);
@@ -450,20 +586,30 @@ static bool needs_ops(const hn_gpu_planner *pl) {
     return false;
 }
 
+void hn_gpu_emit_vector_once(hn_gpu_planner *pl, const hn_gpu_run *run) {
+    vector v = {.run = run, .u = hn_gpu_num(pl, 0), .begin = run->begin};
+    mark_varying(pl, run->last);
+    list_arrays(pl, run->last);
+    emit_shared_ops(pl);
+    emit_reads(pl, &v, READS_ALL);
+    emit_elements(pl, &v);
+    emit_writes(pl, &v);
+}
+
 void hn_gpu_emit_step(hn_gpu_planner *pl, const hn_gpu_run *run) {
     vector v;
-    mark_varying(pl, last_of(run));
-    list_arrays(pl, last_of(run));
+    mark_varying(pl, run->last);
+    list_arrays(pl, run->last);
     bool apart = pl->layout->unroll > 1 && any_missing(pl);
     if (apart) {
         v = open_vectors(pl, run);
         if (needs_ops(pl)) emit_shared_ops(pl);
-        emit_reads(pl, &v);
+        emit_reads(pl, &v, READS_MEMORY);
         close_vectors(pl, &v);
     }
     v = open_vectors(pl, run);
     emit_shared_ops(pl);
-    if (!apart) emit_reads(pl, &v);
+    emit_reads(pl, &v, apart ? READS_CACHE : READS_ALL);
     emit_elements(pl, &v);
     emit_writes(pl, &v);
     close_vectors(pl, &v);

@@ -23,20 +23,24 @@
 typedef hn_gpu_planner planner;
 typedef hn_gpu_layout layout;
 
-/* Sizes of groups that are compared, and vectors that a thread takes in a step. */
-static const uint32_t group_sizes[] = {64, 128, 256, 512, 1024};
+/* Sizes of groups that are compared, of equals the first is taken; and vectors that a thread takes in a step. */
+static const uint32_t group_sizes[] = {256, 128, 512, 64, 1024};
 static const uint32_t unrolls[] = {1, 2, 4};
 
-/* Memory is read in sectors: threads that read less side by side waste the rest of it. */
-enum { SECTOR_BYTES = 32 };
+/* Memory is read in sectors: threads that read less side by side waste the rest of it. Less than a
+ * line is read with some loss. */
+enum { SECTOR_BYTES = 32, LINE_BYTES = 128 };
+static const double part_of_line = 1.1;
 
 /* Registers of a thread beside what it keeps: addresses, and what an element of a vector takes while
  * it is computed. And the most vectors that it keeps: each is a copy of the loops' bodies. */
 enum { OTHER_REGISTERS = 32, ELEMENT_REGISTERS = 2, KEPT_VECTORS_MOST = 16 };
 
-/* Of layouts that memory makes equal the one with the shortest code is better: it is compiled, and
- * fits the cache of instructions. So many elements of a thread are worth a doubled time. */
-enum { LONG_CODE_ELEMENTS = 512 };
+/* Of layouts that memory makes equal, that is best whose threads have so many bytes under way each:
+ * of a row with fewer more threads wait for each other; with more the code is longer. A factor of
+ * two is worth a hundredth. */
+enum { BYTES_OF_ELEMENTS = 32, BYTES_OF_ROWS = 64 };
+static const double byte_factor = 0.01;
 
 static int64_t hint(const planner *pl, hn_expr e) { return hn_sym_hint(pl->sym, e, 1024); }
 
@@ -90,6 +94,7 @@ static double predicted_ns(const planner *pl, const launch *l) {
                   l->acrosses * (1 + (double)l->levels) * facts->barrier_ns;
     share = least(share, flight / wanted * (double)l->steps * facts->latency_ns / life);
     double waste = l->run_bytes >= SECTOR_BYTES ? 1 : (double)SECTOR_BYTES / (double)l->run_bytes;
+    if (l->run_bytes < LINE_BYTES) waste *= part_of_line;
     double memory = l->bytes * waste / (facts->bytes_per_ns * share) +
                     l->again * waste / (facts->cache_bytes_per_ns * share);
     double threads = busy * l->threads,
@@ -100,6 +105,13 @@ static double predicted_ns(const planner *pl, const launch *l) {
     double tail = waves > 1 ? (double)ceil_div((int64_t)groups, (int64_t)all) / whole : 1;
     double drained = 1 + (tail - 1) / 2;
     return facts->launch_ns + (memory > compute ? memory : compute) * drained + life;
+}
+
+static double balance(const launch *l, int64_t best) {
+    double factor = 1;
+    for (int64_t bytes = l->flight_bytes; bytes > best; bytes /= 2) factor += byte_factor;
+    for (int64_t bytes = l->flight_bytes; bytes < best; bytes *= 2) factor += byte_factor;
+    return factor;
 }
 
 /* Best first, each once. */
@@ -141,7 +153,7 @@ static uint32_t list_elements(planner *pl, layout *items) {
     uint32_t kept = 0, count = hn_gpu_list_variables(pl, vars),
              vector = hn_gpu_vector(pl, phase, vars, count);
     int64_t elems = hint(pl, hn_gpu_extents(pl, vars, count)), vectors = ceil_div(elems, vector),
-            bytes = vector * hn_gpu_bytes_read(pl, phase, vars[count - 1]);
+            bytes = vector * hn_gpu_bytes_read(pl, phase, vars[0], vars[count - 1]);
     for (size_t t = 0; t < HN_COUNT_OF(group_sizes); t++)
         for (size_t u = 0; u < HN_COUNT_OF(unrolls); u++) {
             uint32_t threads = power_of_two_from(vectors, group_sizes[t]);
@@ -149,13 +161,13 @@ static uint32_t list_elements(planner *pl, layout *items) {
             layout l = {.width = threads, .rows = 1, .vector = vector, .unroll = unrolls[u]};
             launch run = {.groups = (double)ceil_div(vectors, threads * l.unroll),
                           .threads = threads,
-                          .run_bytes = SECTOR_BYTES,
+                          .run_bytes = LINE_BYTES,
                           .bytes = pl->work.bytes,
                           .flight_bytes = (bytes ? bytes : 4) * l.unroll,
                           .steps = 1,
                           .registers =
                               OTHER_REGISTERS + vector * ELEMENT_REGISTERS + bytes * l.unroll / 4};
-            l.ns = predicted_ns(pl, &run);
+            l.ns = predicted_ns(pl, &run) * balance(&run, BYTES_OF_ELEMENTS);
             keep_layout(items, &kept, l);
         }
     return kept;
@@ -226,18 +238,33 @@ static void add_phase(const planner *pl, const hn_kernel_phase *phase, rows_info
     if (elems > out->elems) out->elems = elems;
     out->reductions += phase->reduces.count;
     if (!phase->rank) return;
-    int64_t bytes = hn_gpu_bytes_read(pl, phase, phase->vars[phase->rank - 1]);
+    int64_t bytes = hn_gpu_bytes_read(pl, phase, pl->k->rank ? pl->k->vars[0] : 0,
+                                      phase->vars[phase->rank - 1]);
     uint32_t vector = hn_gpu_vector(pl, phase, phase->vars, phase->rank);
     if (bytes > out->element_bytes) out->element_bytes = bytes;
     if (vector < out->vector) out->vector = vector;
     out->reading += bytes > 0;
 }
 
+/* Vectors of rows count as rows. */
+static void across_rows(const planner *pl, rows_info *out) {
+    out->vector = hn_gpu_row_vector(pl);
+    out->rows = ceil_div(out->rows, out->vector);
+    out->element_bytes = 0;
+    for (uint32_t f = 0; f < pl->k->phases.count && pl->k->rank; f++) {
+        const hn_kernel_phase *phase = &pl->k->phases.items[f];
+        hn_expr down = phase->rank ? phase->vars[0] : 0;
+        int64_t bytes = hn_gpu_bytes_read(pl, phase, down, pl->k->vars[pl->k->rank - 1]);
+        if (phase->rank && bytes > out->element_bytes) out->element_bytes = bytes;
+    }
+}
+
 static rows_info info_of(const planner *pl) {
     rows_info out = {.elems = 1, .vector = HN_FORM_MOVE_MOST, .may_keep = hn_gpu_may_keep(pl)};
     out.rows = hint(pl, hn_gpu_extents(pl, pl->k->vars, pl->k->rank));
     for (uint32_t f = 0; f < pl->k->phases.count; f++) add_phase(pl, &pl->k->phases.items[f], &out);
-    if (pl->k->mode == HN_VECTOR_OUTER || has_scan(pl->k)) out.vector = 1;
+    if (has_scan(pl->k)) out.vector = 1;
+    if (pl->k->mode == HN_VECTOR_OUTER) across_rows(pl, &out);
     for (uint32_t f = 0; f < pl->k->phases.count && out.may_keep; f++) {
         const hn_kernel_phase *phase = &pl->k->phases.items[f];
         out.may_keep = hn_sym_is_int(pl->sym, hn_gpu_extents(pl, phase->vars, phase->rank), NULL);
@@ -251,16 +278,17 @@ static launch launch_of(const planner *pl, const rows_info *info, const layout *
     int64_t element = info->element_bytes ? info->element_bytes : 4,
             next = along ? (l->width * l->vector < info->elems ? l->width * l->vector
                                                                : info->elems * l->rows)
-                         : l->rows;
-    uint32_t levels = l->width > pl->facts->shuffle ? 2 : 0;
+                         : l->rows * l->vector;
+    uint32_t levels = 0;
+    for (uint32_t half = l->width; half > pl->facts->shuffle; half /= 2) levels++;
     launch out = {.groups = (double)ceil_div(info->rows, l->rows),
                   .threads = l->width * l->rows,
                   .run_bytes = next * element,
                   .bytes = pl->work.bytes,
                   .flight_bytes = element * taken,
-                  .steps = ceil_div(info->elems, (int64_t)l->width * taken) *
+                  .steps = ceil_div(info->elems, (int64_t)l->width * (along ? taken : l->unroll)) *
                            (info->reading ? info->reading : 1),
-                  .acrosses = l->width > 1 ? info->reductions : 0,
+                  .acrosses = (l->width > 1 ? info->reductions : 0) * (along ? 1 : l->vector),
                   .levels = levels,
                   .registers = OTHER_REGISTERS + l->vector * ELEMENT_REGISTERS,
                   .shared_bytes = hn_gpu_shared_bytes(pl, l)};
@@ -289,7 +317,7 @@ static void try_layout(const planner *pl, const rows_info *info, layout l, layou
     if (!fits_shared(pl, &l)) return;
     const launch run = launch_of(pl, info, &l);
     if (!fits_registers(pl, &run)) return;
-    l.ns = predicted_ns(pl, &run) * (1 + (double)(l.vector * l.unroll) / LONG_CODE_ELEMENTS);
+    l.ns = predicted_ns(pl, &run) * balance(&run, BYTES_OF_ROWS);
     keep_layout(items, kept, l);
 }
 
@@ -300,8 +328,9 @@ static void try_width(const planner *pl, const rows_info *info, uint32_t width, 
                 .rows = power_of_two_from(info->rows, threads / width),
                 .vector = info->vector,
                 .unroll = 1};
-    int64_t vectors = ceil_div(ceil_div(info->elems, info->vector), width);
-    bool steps = pl->k->mode != HN_VECTOR_OUTER && !has_scan(pl->k);
+    bool along = pl->k->mode != HN_VECTOR_OUTER,
+         steps = !has_scan(pl->k) && (along || info->vector > 1);
+    int64_t vectors = ceil_div(ceil_div(info->elems, along ? info->vector : 1), width);
     for (size_t u = 0; u < HN_COUNT_OF(unrolls) && (steps || !u); u++) {
         l.unroll = unrolls[u];
         if (!u || l.unroll <= vectors) try_layout(pl, info, l, items, kept);
@@ -315,9 +344,9 @@ static void try_width(const planner *pl, const rows_info *info, uint32_t width, 
 static uint32_t list_rows(const planner *pl, layout *items) {
     const rows_info info = info_of(pl);
     const uint32_t most = pl->facts->threads_max;
-    uint32_t kept = 0, widest = has_scan(pl->k)
-                                    ? 1
-                                    : power_of_two_from(ceil_div(info.elems, info.vector), most);
+    int64_t vectors =
+        pl->k->mode == HN_VECTOR_OUTER ? info.elems : ceil_div(info.elems, info.vector);
+    uint32_t kept = 0, widest = has_scan(pl->k) ? 1 : power_of_two_from(vectors, most);
     for (size_t t = 0; t < HN_COUNT_OF(group_sizes); t++) {
         uint32_t threads = group_sizes[t] < most ? group_sizes[t] : most;
         for (uint32_t width = 1; width <= widest && width <= threads; width *= 2)

@@ -32,7 +32,7 @@ static int64_t parts_of(sched *s, const hn_loop *loop) {
         return 0;
     if (!hn_sym_is_int(s->sym, hn_sym_symbol_extent(s->sym, loop->vars[loop->rank]), &extent))
         return 0;
-    for (int64_t parts = 64; parts >= 4; parts /= 2)
+    for (int64_t parts = limits->split_parts_max; parts >= 4; parts /= 2)
         if (extent % parts == 0 && results * elems / parts >= 4096 && elems / parts >= per_part)
             return parts;
     return 0;

@@ -166,9 +166,10 @@ static const hn_snippet snippets[] = {
     {"exp_d", FN "double exp_d(double x) { return exp(x); }\n"},
     {"log_d", FN "double log_d(double x) { return log(x); }\n"},
     /* so many elements in one access: both pointers are aligned */
-    {"move", "template <class T, int N> struct alignas(N * sizeof(T)) pack { T of[N]; };\n"
-             "template <class P> " FN
-             "void move(void *to, const void *from, P) { *(P *)to = *(const P *)from; }\n"},
+    {"move",
+     "template <class T, int N> struct alignas(N * sizeof(T) < 16 ? N * sizeof(T) : 16) pack { T of[N]; };\n"
+     "template <class P> " FN
+     "void move(void *to, const void *from, P) { *(P *)to = *(const P *)from; }\n"},
     {"random_uniform_f", FN
      "float random_uniform_f(long long seed, long long at, long long stream, int bits) {\n"
      "  const unsigned w = philox((unsigned long long)seed, (unsigned long long)at / 4, (unsigned long long)stream, (int)(at % 4));\n"

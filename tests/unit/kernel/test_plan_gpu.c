@@ -134,6 +134,28 @@ TEST(argmax_and_sum) {
                     5, lengths[c]);
 }
 
+/* --- across rows --- */
+
+TEST(sums_down_columns) {
+    for (size_t c = 0; c < HN_COUNT_OF(lengths); c++) {
+        check_sizes("input user %%x : f32[%1$d, %2$d] \"x\"\n"
+                    "%%s = sum(%%x, dims=[0], keepdim=false)\noutput user %%s \"\"",
+                    100, lengths[c]);
+        check_sizes("input user %%x : f16[3, %1$d, %2$d] \"x\"\n%%f = cast(%%x, dtype=f32)\n"
+                    "%%s = sum(%%f, dims=[1], keepdim=true)\n"
+                    "%%m = amax(%%f, dims=[1], keepdim=true)\n%%d = sub(%%f, %%m)\n"
+                    "%%y = add(%%d, %%s)\noutput user %%y \"\"",
+                    9, lengths[c]);
+    }
+}
+
+TEST(argmax_down_columns) {
+    for (size_t c = 1; c < HN_COUNT_OF(lengths); c++)
+        check_sizes("input user %%x : i16[%1$d, %2$d] \"x\"\n"
+                    "%%i = argmax(%%x, dims=[0], keepdim=false)\noutput user %%i \"\"",
+                    33, lengths[c]);
+}
+
 /* Sizes that are known at run time only: of rows, and of their elements. */
 TEST(sizes_of_the_call) {
     static const char *const graphs[] = {
