@@ -15,7 +15,7 @@
  * parameter.
  * Fork: a child may use its copies of modules that no thread was running at the time of the fork;
  * its runs use one thread. On another device than the CPU, runs and states of such a module fail
- * with HN_DEVICE, as does loading one for OpenCL in the child of a process that has used OpenCL:
+ * with HN_DEVICE, as does loading one for OpenCL or CUDA in the child of a process that has used it:
  * drivers have threads, which a child does not have. */
 #ifndef HENRY_MODULE_H
 #define HENRY_MODULE_H

@@ -25,38 +25,34 @@ static int fitness(const hn_module *m, uint32_t target, hn_strbuf *why) {
     return -1;
 }
 
-static int fitness_only(const hn_module *m, uint32_t target) {
+/* The same; what is missing is added to a list. */
+static int note_fitness(const hn_module *m, uint32_t target, hn_strbuf *reasons) {
     hn_strbuf why;
     hn_strbuf_init(&why);
     const int fits = fitness(m, target, &why);
+    if (fits < 0)
+        hn_strbuf_printf(reasons, "%s'%s' %s", reasons->len ? ", " : "",
+                         target_name(&m->view, target), why.ptr ? why.ptr : "");
     hn_strbuf_deinit(&why);
     return fits;
 }
 
-static hn_status refuse(const hn_module *m, uint32_t first, uint32_t count) {
-    const hn_bundle *b = &m->view;
-    hn_strbuf why;
-    hn_strbuf_init(&why);
-    for (uint32_t k = first; k < first + count; k++) {
-        hn_strbuf_printf(&why, "%s'%s' ", k > first ? ", " : "", target_name(b, k));
-        (void)fitness(m, k, &why);
-    }
-    hn_status status = HN_ERROR(
+static hn_status refuse(const hn_strbuf *reasons) {
+    return HN_ERROR(
         HN_INCOMPATIBLE,
         "no code in the bundle is for this machine: %s; compile the model for it (--target)",
-        why.len ? why.ptr : "it has none at all");
-    hn_strbuf_deinit(&why);
-    return status;
+        reasons->len ? reasons->ptr : "it has none at all");
 }
 
-static hn_status find_named(const hn_module *m, const char *wanted, uint32_t *out) {
+static hn_status find_named(const hn_module *m, const char *wanted, hn_strbuf *reasons,
+                            uint32_t *out) {
     const hn_bundle *b = &m->view;
     const char *name = hn_device_target_named(wanted);
     hn_strbuf have;
     for (uint32_t k = 0; k < b->targets_count; k++) {
         if (strcmp(target_name(b, k), name) != 0) continue;
         *out = k;
-        return fitness_only(m, k) >= 0 ? NULL : refuse(m, k, 1);
+        return note_fitness(m, k, reasons) >= 0 ? NULL : refuse(reasons);
     }
     hn_strbuf_init(&have);
     for (uint32_t k = 0; k < b->targets_count; k++)
@@ -67,20 +63,27 @@ static hn_status find_named(const hn_module *m, const char *wanted, uint32_t *ou
     return status;
 }
 
-/* The one that fits best; of equal ones the first, since targets stand best first. A program without
- * kernels needs none. */
-static hn_status choose_target(hn_module *m, const char *wanted) {
-    const hn_bundle *b = &m->view;
+/* The one that fits best; of equal ones the first, since targets stand best first. */
+static hn_status find_best(const hn_module *m, hn_strbuf *reasons, uint32_t *out) {
     int best = -1;
-    if (wanted) return find_named(m, wanted, &m->target);
-    if (b->kernels_count < 2) return NULL;
-    for (uint32_t k = 0; k < b->targets_count; k++) {
-        const int fits = fitness_only(m, k);
+    for (uint32_t k = 0; k < m->view.targets_count; k++) {
+        const int fits = note_fitness(m, k, reasons);
         if (fits <= best) continue;
         best = fits;
-        m->target = k;
+        *out = k;
     }
-    return best >= 0 ? NULL : refuse(m, 0, b->targets_count);
+    return best >= 0 ? NULL : refuse(reasons);
+}
+
+/* A program without kernels needs none. */
+static hn_status choose_target(hn_module *m, const char *wanted) {
+    hn_strbuf reasons;
+    if (!wanted && m->view.kernels_count < 2) return NULL;
+    hn_strbuf_init(&reasons);
+    hn_status status =
+        wanted ? find_named(m, wanted, &reasons, &m->target) : find_best(m, &reasons, &m->target);
+    hn_strbuf_deinit(&reasons);
+    return status;
 }
 
 /* --- functions --- */

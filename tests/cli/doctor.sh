@@ -9,7 +9,8 @@ chmod 777 shared
 "$HENRY" doctor --cache-dir "$PWD/shared" 2>err | grep '^warn.*cache' | cut -c 1-10
 # The other compilers are told of, with or without them; a remote cache only when there should be one.
 "$HENRY" doctor --json | grep -o '"check": "\(c++\|python\|cuda\|nvcc\|opencl\|remote\)"' | uniq
-HENRY_CXX=/nonexistent/c++ HENRY_NVRTC=/nonexistent/nvrtc HENRY_NVCC=/nonexistent/nvcc OCL_ICD_VENDORS=/nonexistent/ "$HENRY" doctor >out && echo "no failure"
+export LD_LIBRARY_PATH=$(dirname "$HENRY")/cuda_standin # a driver without a GPU
+HENRY_CXX=/nonexistent/c++ HENRY_NVRTC=/nonexistent/nvrtc HENRY_NVCC=/nonexistent/nvcc OCL_ICD_VENDORS=/nonexistent/ HENRY_CUDA_STANDIN=devices=0 "$HENRY" doctor >out && echo "no failure"
 grep -A 1 '^- ' out | grep -v '^ok\|^--' | sed 's/  */ /g'
 tail -1 out | grep -o ' 0 failed'
 HENRY_REDIS_URL=unix:///nonexistent/socket "$HENRY" doctor 2>err | grep '^warn.*remote' | cut -c 1-34 | sed 's/  */ /g'

@@ -3,6 +3,7 @@
 #include "tests/support/cuda_standin.h"
 
 #include <elf.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -134,6 +135,7 @@ static void read_settings(void) {
         if (strncmp(at, "arch=", 5) == 0) standin.arch = (int)value;
         if (strncmp(at, "driver=", 7) == 0) standin.driver = (int)value;
         if (strncmp(at, "pools=", 6) == 0) standin.has_pools = value != 0;
+        if (strncmp(at, "memory=", 7) == 0) standin.memory_max = (size_t)value;
         if (strncmp(at, "fail=", 5) == 0) standin.fail_at = value;
         if (strncmp(at, "code=", 5) == 0) standin.code = (int)value;
     }
@@ -148,6 +150,14 @@ EXPORT int cuInit(unsigned flags) {
     if (!initialised_pid) initialised_pid = (int)getpid();
     if (initialised_pid != (int)getpid()) return NOT_INITIALIZED;
     return standin.devices ? SUCCESS : NO_DEVICE;
+}
+
+/* NVRTC looks for it in a driver, and ends the program when it is not there. */
+EXPORT int cuGetExportTable(const void **out, const void *id);
+EXPORT int cuGetExportTable(const void **out, const void *id) {
+    (void)id;
+    *out = NULL;
+    return NOT_FOUND;
 }
 
 EXPORT int cuDriverGetVersion(int *out);
@@ -810,6 +820,7 @@ struct function {
     module *module;
     char name[128];
     uint32_t args;
+    bool is_secret; /* how many there are */
     int static_shared, dynamic_shared, threads_max;
 };
 
@@ -835,11 +846,11 @@ static function *add_function(module *m, const char *name) {
 static int read_text(module *m, const char *text) {
     for (const char *line = strchr(text, '\n'); line; line = strchr(line + 1, '\n')) {
         char name[128];
-        unsigned args;
-        int shared, threads;
-        if (sscanf(line + 1, "%127s %u %d %d", name, &args, &shared, &threads) != 4) continue;
+        int args, shared, threads;
+        if (sscanf(line + 1, "%127s %d %d %d", name, &args, &shared, &threads) != 4) continue;
         function *f = add_function(m, name);
-        f->args = args;
+        f->args = args < 0 ? 0 : (uint32_t)args;
+        f->is_secret = args < 0;
         f->static_shared = shared;
         f->threads_max = threads;
     }
@@ -970,6 +981,7 @@ EXPORT int cuFuncGetParamInfo(function *f, size_t index, size_t *offset, size_t 
     check(f, FUNCTION, "no kernel");
     *offset = 8 * index;
     *bytes = 8;
+    if (f->is_secret) return end(801);
     return end(index < f->args ? SUCCESS : INVALID_VALUE);
 }
 
@@ -1027,6 +1039,55 @@ static void run_sum(const work *w) {
     }
 }
 
+/* ---- kernels of tests/unit/runtime/module_fixture.h: memory, status, numbers, scratch ---- */
+
+static size_t all_threads(const work *w) { return (size_t)w->groups * w->threads; }
+
+/* x, y, z */
+static void run_add(const work *w) {
+    const size_t n = all_threads(w);
+    const float *x = (const void *)bytes_at(w->args[0], n * 4),
+                *y = (const void *)bytes_at(w->args[1], n * 4);
+    float *z = (void *)bytes_at(w->args[2], n * 4);
+    for (size_t k = 0; k < n; k++) z[k] = x[k] + y[k];
+}
+
+/* x, z: 2 * x, or e to the power of x */
+static void run_unary(const work *w, bool is_exp) {
+    const size_t n = all_threads(w);
+    const float *x = (const void *)bytes_at(w->args[0], n * 4);
+    float *z = (void *)bytes_at(w->args[1], n * 4);
+    for (size_t k = 0; k < n; k++) z[k] = is_exp ? (float)exp((double)x[k]) : 2 * x[k];
+}
+
+/* x, z, count: z[row] = the sum of `count` elements; scratch memory is there. */
+static void run_row_sum(const work *w) {
+    const size_t n = all_threads(w), count = (size_t)w->args[3];
+    const float *x = (const void *)bytes_at(w->args[0], n * count * 4);
+    float *z = (void *)bytes_at(w->args[1], n * 4);
+    (void)bytes_at(w->args[4], 8);
+    for (size_t k = 0; k < n; k++) {
+        z[k] = 0;
+        for (size_t j = 0; j < count; j++) z[k] += x[k * count + j];
+    }
+}
+
+/* x, z, count: how many of `count` bools are true */
+static void run_count(const work *w) {
+    const size_t count = (size_t)w->args[3];
+    const uint8_t *x = bytes_at(w->args[0], count);
+    int64_t *z = (void *)bytes_at(w->args[1], 8);
+    *z = 0;
+    for (size_t k = 0; k < count; k++) *z += x[k] != 0;
+}
+
+/* Calls the function whose address is in x[0]. */
+static void run_callback(const work *w) {
+    void (*fn)(void);
+    memcpy(&fn, bytes_at(w->args[0], sizeof fn), sizeof fn);
+    fn();
+}
+
 /* y, status, count: y = y / 2 + 1, often. */
 static void run_spin(const work *w) {
     float *y = (void *)bytes_at(w->args[0], w->groups * w->threads * 4);
@@ -1042,5 +1103,11 @@ static void run_launch(context *c, const work *w) {
     if (strcmp(f->name, "gather") == 0) run_gather(w);
     if (strcmp(f->name, "sum") == 0) run_sum(w);
     if (strcmp(f->name, "spin") == 0) run_spin(w);
+    if (strcmp(f->name, "add") == 0) run_add(w);
+    if (strcmp(f->name, "scale2") == 0) run_unary(w, false);
+    if (strcmp(f->name, "exps") == 0) run_unary(w, true);
+    if (strcmp(f->name, "row_sum") == 0) run_row_sum(w);
+    if (strcmp(f->name, "count") == 0) run_count(w);
+    if (strcmp(f->name, "callback") == 0) run_callback(w);
     if (strcmp(f->name, "crash") == 0) c->lost_code = ILLEGAL_ADDRESS;
 }

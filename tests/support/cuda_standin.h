@@ -9,7 +9,8 @@
  *     standin
  *     NAME ARGUMENTS STATIC_SHARED THREADS_MAX
  *
- * Kernels of a few names compute (cuda_standin.c: gather, sum, spin, crash); others do nothing.
+ * with -1 arguments if their number is not to be told. Kernels of a few names compute
+ * (run_launch in cuda_standin.c); others do nothing.
  *
  * HENRY_CUDA_STANDIN sets numbers for whole programs: "devices=2,arch=80,driver=12040,fail=7,code=2".
  *

@@ -4,6 +4,7 @@
 #include "source.h"
 
 #include "base/compiler.h"
+#include "base/cuda.h"
 #include "base/file.h"
 #include "base/process.h"
 #include "base/team.h"
@@ -162,10 +163,39 @@ static void check_opencl(doctor *d) {
     hn_status_free(status);
 }
 
+/* The driver of NVIDIA's GPUs runs programs for them; NVRTC compiles these. */
+static hn_status list_gpus(doctor *d) {
+    hn_cuda cuda;
+    hn_cuda_device g;
+    hn_strbuf version;
+    uint32_t count;
+    HN_TRY(hn_cuda_load(&cuda));
+    HN_TRY(hn_cuda_count(&cuda, &count));
+    hn_strbuf_init(&version);
+    hn_cuda_version_print(&cuda, &version);
+    hn_status status = NULL;
+    for (uint32_t k = 0; k < count && !status; k++) {
+        status = hn_cuda_device_get(&cuda, k, &g);
+        if (!status)
+            found(d, GOOD, "gpu", "", "cuda:%u: %s, sm_%u, %.1f GB, %s; driver for CUDA %s", k,
+                  g.name, g.arch, (double)g.memory_bytes / 1e9, g.uuid,
+                  version.len ? version.ptr : "of an unknown version");
+    }
+    hn_strbuf_deinit(&version);
+    return status;
+}
+
+static void check_gpus(doctor *d) {
+    hn_status status = list_gpus(d);
+    if (status) found(d, ABSENT, "gpu", "", "%s", hn_status_message(status));
+    hn_status_free(status);
+}
+
 static void check_languages(doctor *d) {
     for (size_t k = 0; k < HN_COUNT_OF(language_checks); k++)
         check_language(d, &language_checks[k]);
     check_opencl(d);
+    check_gpus(d);
 }
 
 /* --- compiling, in a worker process, and loading --- */

@@ -3,6 +3,8 @@
  * system for nothing. Devices without pools, such as some virtual ones, allocate each time. */
 #include "runtime/device/cuda.h"
 
+#include "base/log.h"
+
 #include <stdlib.h>
 
 /* ---- the pool ---- */
@@ -118,7 +120,11 @@ static hn_cuda_address allocate(cuda_dev *d, size_t bytes) {
         status = take(d, bytes, &address);
         hn_cuda_leave(d, pushed);
     }
-    if (status) address = 0;
+    if (status) {
+        hn_log("run", HN_LOG_WARN, "cuda:%u gives no %zu bytes to a module that has %zu: %s",
+               d->base.number, bytes, d->memory_bytes - bytes, hn_status_message(status));
+        address = 0;
+    }
     hn_status_free(status);
     return address;
 }

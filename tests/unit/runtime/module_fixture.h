@@ -62,6 +62,13 @@ static const char *const kernel_source =
     "}\n"
     "int nothing(void *const *b, const long long *s, long long begin, long long end, void *scratch) { return 0; }\n";
 
+/* The same kernels, as the stand-in for CUDA's driver has them (tests/support/cuda_standin.c). */
+HN_UNUSED static const char standin_kernels[] = "standin\n"
+                                                "add 4 0 1024\nrow_sum 5 0 1024\n"
+                                                "gather 5 0 1024\nscale2 3 0 1024\n"
+                                                "exps 3 0 1024\nnothing -1 0 1024\n"
+                                                "count 4 0 1024\ncallback 3 0 1024\n";
+
 /* The compiled kernels, made once. */
 static hn_strbuf *kernel_object(void) {
     static hn_strbuf object;
@@ -69,6 +76,10 @@ static hn_strbuf *kernel_object(void) {
     int exit_code = -1;
     hn_strbuf output;
     if (object.len) return &object;
+#ifdef HN_FIXTURE_CUDA
+    hn_strbuf_puts(&object, standin_kernels);
+    return &object;
+#endif
     hn_strbuf_init(&output);
     EXPECT_OK(hn_dir_temp(dir, sizeof dir));
     snprintf(source, sizeof source, "%s/k.c", dir);
@@ -115,22 +126,29 @@ enum { FIXTURE_HAS_OPERATIONS = 1 };
 enum { FIXTURE_HAS_OPERATIONS = 0 };
 #endif
 
-#ifdef HN_FIXTURE_REMOTE
-/* The same tests with a device that is not the host (tests/support/imaginary_device.h): programs
- * are for it, as a compiler would have made them. With HN_FIXTURE_OPERATIONS, for a device that has
- * all operations; else a line says where its operation runs. */
+#if defined(HN_FIXTURE_REMOTE) || defined(HN_FIXTURE_CUDA)
+/* The same tests with a device that is not the host: programs are for it, as a compiler would have
+ * made them. tests/support/imaginary_device.h in place of OpenCL, tests/support/cuda_standin.h in
+ * place of CUDA's driver. With HN_FIXTURE_OPERATIONS, for a device that has all operations; else a
+ * line says where its operation runs. */
 enum { FIXTURE_IS_REMOTE = 1 };
+#ifdef HN_FIXTURE_CUDA
+#define FIXTURE_DEVICE HN_DEVICE_CUDA
+static const hn_bundle_target fixture_target = {.name = HN_STR("sm_90"), .device = HN_DEVICE_CUDA};
+#else
+#define FIXTURE_DEVICE HN_DEVICE_OPENCL
 static const hn_bundle_target fixture_target = {.name = HN_STR("opencl"),
                                                 .device = HN_DEVICE_OPENCL};
+#endif
 static const hn_bundle_target *const fixture_targets = &fixture_target;
 
 static hn_status fixture_place(hn_wrapper *w) {
-    for (uint32_t b = 1; b < w->buffers.count; b++) w->buffers.items[b].device = HN_DEVICE_OPENCL;
+    for (uint32_t b = 1; b < w->buffers.count; b++) w->buffers.items[b].device = FIXTURE_DEVICE;
     for (uint32_t k = 0; k < w->lines.count; k++) {
         hn_line *line = &w->lines.items[k];
-        if (line->kind == HN_LINE_EXTERN && FIXTURE_HAS_OPERATIONS) line->device = HN_DEVICE_OPENCL;
+        if (line->kind == HN_LINE_EXTERN && FIXTURE_HAS_OPERATIONS) line->device = FIXTURE_DEVICE;
         if (line->kind != HN_LINE_KERNEL) continue;
-        line->device = HN_DEVICE_OPENCL;
+        line->device = FIXTURE_DEVICE;
         line->threads = 1;
     }
     return hn_wrapper_host_memory(w);

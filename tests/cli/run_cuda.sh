@@ -1,0 +1,29 @@
+# Whole programs for CUDA, on a stand-in for NVIDIA's driver (tests/support/cuda_standin.h), whose kernels compute nothing.
+# Compiling needs NVRTC.
+export LD_LIBRARY_PATH=$(dirname "$HENRY")/cuda_standin
+model=$DATA/model.pt2 input="-i $DATA/input_0.npy"
+"$HENRY" compile "$model" --target sm_90a,sm_80 -o digits.hnb -q 2>err || { grep -qi nvrtc err && cat err >&2 && exit 77; cat err; exit 1; }
+"$HENRY" doctor | sed -n 's/  */ /g;/^ok gpu/p'
+"$HENRY" run "$model" $input --device cuda -q --stats stats
+grep -E '"(device|device_name|host_steps|bytes_to_device|bytes_from_device)"' stats
+
+echo "# which device"
+for device in cuda cuda:1 cuda:GPU-a1 cuda:GPU-A0112233; do "$HENRY" run digits.hnb $input --device $device -q --stats stats && grep '"device"' stats; done
+for device in cuda:2 cuda:GPU-f cuda:GPU-a cuda:x cpu; do "$HENRY" run digits.hnb $input --device $device -q 2>&1 || true; done
+
+echo "# what the machine lacks"
+for lack in devices=0 arch=75 arch=100; do HENRY_CUDA_STANDIN=$lack "$HENRY" run digits.hnb $input -q 2>&1 || true; done
+HENRY_CUDA_STANDIN=arch=86,pools=0 "$HENRY" run digits.hnb $input -q && echo "sm_80 runs on sm_86"
+
+echo "# a driver that fails: each call, once; few can be done without"
+calls=0 wrong=0 good=0
+while [ $good -lt 20 ] && [ $calls -lt 400 ]; do
+    calls=$((calls + 1))
+    if HENRY_CUDA_STANDIN=fail=$calls,code=999 "$HENRY" run digits.hnb $input -q 2>err; then good=$((good + 1)) && continue; fi
+    good=0
+    grep -qE 'cu[A-Za-z]* failed: CUDA_ERROR_UNKNOWN \(999\)|no memory for' err || { wrong=$((wrong + 1)); cat err; }
+done
+echo "$wrong wrong"
+[ $calls -gt 60 ] || echo "only $calls calls"
+echo "# no memory"
+HENRY_CUDA_STANDIN=memory=1000 "$HENRY" run digits.hnb $input -q 2>&1 || true
