@@ -11,6 +11,7 @@ typedef struct hn_gpu_layout {
     uint32_t width, rows;    /* rows: threads of a row; rows of a group. elements: threads; 1 */
     uint32_t vector, unroll; /* across rows: of a vector of rows, which counts as one row */
     bool keeps;              /* rows: registers keep a row over all phases: a phase is one step */
+    uint32_t tile;           /* elements: a group has a square of so many; 0: a run of them */
     double ns;
 } hn_gpu_layout;
 
@@ -20,6 +21,7 @@ typedef struct hn_gpu_array {
     hn_buf buffer;
     hn_expr index;
     hn_fmem memory; /* PRIVATE */
+    hn_fmem square; /* SHARED, of a tile: it goes along the other variable of the square; or 0 */
     bool is_loaded; /* it has what is in memory */
 } hn_gpu_array;
 
@@ -101,6 +103,7 @@ int64_t hn_gpu_shared_bytes(const hn_gpu_planner *pl, const hn_gpu_layout *l);
 /* ---- gpu_layouts.c: pl->f, of pl->layout ---- */
 
 hn_status hn_gpu_plan_elements(hn_gpu_planner *pl, hn_arena *arena) HN_MUST_USE;
+hn_status hn_gpu_plan_tiles(hn_gpu_planner *pl, hn_arena *arena) HN_MUST_USE;
 hn_status hn_gpu_plan_serial(hn_gpu_planner *pl, hn_arena *arena) HN_MUST_USE;
 hn_status hn_gpu_plan_rows(hn_gpu_planner *pl, hn_arena *arena) HN_MUST_USE;
 
@@ -122,6 +125,13 @@ double hn_gpu_bytes_once(const hn_gpu_planner *pl);
 /* Of a thread that keeps `elems` elements: registers of 32 bits. */
 int64_t hn_gpu_kept_registers(const hn_gpu_planner *pl, int64_t elems);
 
+/* A square of elements: of two variables, from here on. */
+typedef struct hn_gpu_tile {
+    hn_expr along, last; /* the variables: what goes along the first one is transposed */
+    hn_expr along_begin, last_begin; /* their first values */
+    int64_t size, pitch;             /* of a side; of the square's lines in shared memory */
+} hn_gpu_tile;
+
 /* The elements of `vars`, vector by vector: the first one is `first`, those of a thread are `width`
  * apart. */
 typedef struct hn_gpu_run {
@@ -132,8 +142,16 @@ typedef struct hn_gpu_run {
     hn_expr begin;   /* or one that is not of them, from here on; 0: the last one */
     hn_expr first;
     uint32_t width;
-    bool is_whole; /* there is an element for each */
+    bool is_whole;           /* there is an element for each */
+    const hn_gpu_tile *tile; /* in place of all these but `last`, or NULL */
 } hn_gpu_run;
+/* The variable along which some loads of a kernel of elements are contiguous that are not along the
+ * last one; 0: there is none. */
+hn_expr hn_gpu_transposed(const hn_gpu_planner *pl, const hn_expr *vars, uint32_t count);
+/* The vectors that fit a square. */
+uint32_t hn_gpu_tile_vector(const hn_gpu_planner *pl, hn_expr along, hn_expr last);
+/* Bytes of loads that go along `along`, for an element. */
+int64_t hn_gpu_transposed_bytes(const hn_gpu_planner *pl, hn_expr along, hn_expr last);
 /* Along the last of the variables. */
 hn_gpu_run hn_gpu_run_of(const hn_gpu_planner *pl, const hn_expr *vars, uint32_t count);
 /* The vectors of rows that the kernel may take; 1: single rows. */

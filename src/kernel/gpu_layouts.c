@@ -24,6 +24,45 @@ hn_status hn_gpu_plan_elements(planner *pl, hn_arena *arena) {
     return NULL;
 }
 
+/* Which square the group has: the last two variables of its number are those of the squares. */
+static void name_square(planner *pl, hn_gpu_tile *t, const hn_expr *others, uint32_t count) {
+    hn_expr size = hn_gpu_num(pl, t->size),
+            across = hn_sym_ceildiv(pl->sym, hn_gpu_extent(pl, t->last), size),
+            down = hn_sym_ceildiv(pl->sym, hn_gpu_extent(pl, t->along), size);
+    if (hn_sym_is_value(pl->sym, across, 0)) across = hn_gpu_num(pl, 1); /* there are no groups */
+    if (hn_sym_is_value(pl->sym, down, 0)) down = hn_gpu_num(pl, 1);
+    hn_expr a = hn_form_symbol(pl->f, across), d = hn_form_symbol(pl->f, down),
+            rest = hn_sym_floordiv(pl->sym, pl->f->group, across);
+    hn_form_let(pl->f, a, hn_sym_mod(pl->sym, pl->f->group, across));
+    hn_form_let(pl->f, d, hn_sym_mod(pl->sym, rest, down));
+    hn_gpu_emit_coordinates(pl, hn_sym_floordiv(pl->sym, rest, down), others, count);
+    t->last_begin = hn_sym_mul(pl->sym, a, size);
+    t->along_begin = hn_sym_mul(pl->sym, d, size);
+}
+
+hn_status hn_gpu_plan_tiles(planner *pl, hn_arena *arena) {
+    const hn_gpu_layout *l = pl->layout;
+    hn_expr vars[2 * HN_MAX_RANK], others[2 * HN_MAX_RANK];
+    uint32_t count = hn_gpu_list_variables(pl, vars), rest = 0;
+    /* an odd pitch: the lines of a square begin in different banks */
+    hn_gpu_tile tile = {.along = hn_gpu_transposed(pl, vars, count),
+                        .last = vars[count - 1],
+                        .size = l->tile,
+                        .pitch = l->tile + 1};
+    for (uint32_t d = 0; d + 1 < count; d++)
+        if (vars[d] != tile.along) others[rest++] = vars[d];
+    hn_expr size = hn_gpu_num(pl, l->tile), groups = hn_gpu_extents(pl, others, rest);
+    groups =
+        hn_sym_mul(pl->sym, groups, hn_sym_ceildiv(pl->sym, hn_gpu_extent(pl, tile.along), size));
+    groups =
+        hn_sym_mul(pl->sym, groups, hn_sym_ceildiv(pl->sym, hn_gpu_extent(pl, tile.last), size));
+    HN_TRY(hn_form_create(pl->p, arena, l->width, groups, &pl->f));
+    name_square(pl, &tile, others, rest);
+    HN_TRY(hn_gpu_begin_phase(pl, &pl->k->phases.items[0]));
+    hn_gpu_emit_step(pl, &(hn_gpu_run){.last = tile.last, .tile = &tile});
+    return NULL;
+}
+
 /* ---- one thread ---- */
 
 hn_status hn_gpu_plan_serial(planner *pl, hn_arena *arena) {

@@ -11,6 +11,7 @@
  *         for j unrolled { %1 = m5[V*u + j]; ...; m6[j] = %9 }
  *         move m2[...] = m6[0] count V } }
  *
+ * Of a square what goes along the other variable is read first, and goes through shared memory.
  * Where registers keep a row, what one phase has moved or stored the next ones find there. */
 #include "base/compiler.h"
 #include "kernel/gpu_internal.h"
@@ -125,6 +126,51 @@ static bool uses_indirect(const hn_gpu_planner *pl, hn_expr index, bool varying_
     return false;
 }
 
+/* ---- squares ---- */
+
+/* Whether an index is contiguous along another variable than the last one. */
+static bool is_transposed(const hn_gpu_planner *pl, hn_expr index, hn_expr along, hn_expr last,
+                          int64_t vector) {
+    return along && hn_sym_uses(pl->sym, index, last) && !is_contiguous(pl, index, last) &&
+           is_vector(pl, index, along, vector);
+}
+
+static bool is_read_across(const hn_gpu_planner *pl, const hn_sop *op, hn_expr along,
+                           hn_expr last) {
+    return op->kind == HN_SOP_LOAD && is_transposed(pl, op->index, along, last, 1);
+}
+
+hn_expr hn_gpu_transposed(const hn_gpu_planner *pl, const hn_expr *vars, uint32_t count) {
+    const hn_body *body = &pl->k->phases.items[0].body;
+    for (hn_sid s = 1; s < body->count; s++)
+        for (uint32_t d = 0; d + 1 < count; d++)
+            if (is_read_across(pl, &body->items[s], vars[d], vars[count - 1])) return vars[d];
+    return 0;
+}
+
+int64_t hn_gpu_transposed_bytes(const hn_gpu_planner *pl, hn_expr along, hn_expr last) {
+    const hn_body *body = &pl->k->phases.items[0].body;
+    int64_t bytes = 0;
+    for (hn_sid s = 1; s < body->count; s++)
+        if (is_read_across(pl, &body->items[s], along, last))
+            bytes += hn_gpu_size_of(pl, body->items[s].buffer);
+    return bytes;
+}
+
+uint32_t hn_gpu_tile_vector(const hn_gpu_planner *pl, hn_expr along, hn_expr last) {
+    const hn_kernel_phase *phase = &pl->k->phases.items[0];
+    uint32_t vector = vector_along(pl, phase, last);
+    while (vector > 1 && hn_sym_divisor(pl->sym, hn_gpu_extent(pl, along)) % vector) vector /= 2;
+    for (hn_sid s = 1; s < phase->body.count; s++) {
+        const hn_sop *op = &phase->body.items[s];
+        if (!is_read_across(pl, op, along, last)) continue;
+        while (vector > 1 && (vector * hn_gpu_size_of(pl, op->buffer) > pl->facts->vector_bytes ||
+                              !is_vector(pl, op->index, along, vector)))
+            vector /= 2;
+    }
+    return vector;
+}
+
 /* ---- arrays ---- */
 
 /* Whether every access of a buffer that the kernel writes is of the thread's own elements, so that
@@ -191,11 +237,28 @@ static bool has_array(const hn_gpu_planner *pl, hn_buf b, hn_expr index, hn_expr
     return is_own(pl, b, index);
 }
 
-static void list_arrays(hn_gpu_planner *pl, hn_expr last) {
+/* A load along the other variable of a square goes through shared memory, too. */
+static bool add_square(hn_gpu_planner *pl, const hn_gpu_run *run, const hn_sop *op) {
+    const hn_gpu_tile *tile = run->tile;
+    if (!tile || !is_transposed(pl, op->index, tile->along, tile->last, pl->layout->vector) ||
+        uses_indirect(pl, op->index, false) || !is_own(pl, op->buffer, op->index))
+        return false;
+    add_array(pl, op->buffer, op->index);
+    hn_gpu_array *a = find_array(pl, op->buffer, op->index);
+    hn_form_memory memory = {.space = HN_SPACE_SHARED,
+                             .dtype = op->dtype,
+                             .elems = hn_gpu_num(pl, tile->size * tile->pitch)};
+    if (a && !a->square) a->square = hn_form_add_memory(pl->f, memory);
+    return true;
+}
+
+static void list_arrays(hn_gpu_planner *pl, const hn_gpu_run *run) {
     const hn_kernel_phase *phase = pl->phase;
+    hn_expr last = run->last;
     if (!pl->layout->keeps) pl->arrays.count = 0;
     for (hn_sid s = 1; s < phase->body.count; s++) {
         const hn_sop *op = &phase->body.items[s];
+        if (pl->live[s] && op->kind == HN_SOP_LOAD && add_square(pl, run, op)) continue;
         if (pl->live[s] && op->kind == HN_SOP_LOAD && has_array(pl, op->buffer, op->index, last))
             add_array(pl, op->buffer, op->index);
     }
@@ -229,7 +292,8 @@ static bool is_streamed(const hn_gpu_planner *pl, hn_expr index) {
 
 static bool any_missing(const hn_gpu_planner *pl) {
     for (uint32_t k = 0; k < pl->arrays.count; k++)
-        if (is_missing(pl, &pl->arrays.items[k]) && is_streamed(pl, pl->arrays.items[k].index))
+        if (!pl->arrays.items[k].square && is_missing(pl, &pl->arrays.items[k]) &&
+            is_streamed(pl, pl->arrays.items[k].index))
             return true;
     return false;
 }
@@ -314,10 +378,11 @@ double hn_gpu_bytes_once(const hn_gpu_planner *pl) {
 /* What is known of the vector at hand. */
 typedef struct vector {
     const hn_gpu_run *run;
-    hn_expr u;     /* its number in the step */
-    hn_expr begin; /* the last variable, of its first element */
-    hn_expr j;     /* the element's number in it */
-    uint32_t open; /* blocks */
+    hn_expr u;            /* its number in the step */
+    hn_expr begin;        /* the last variable, of its first element */
+    hn_expr j;            /* the element's number in it */
+    hn_expr square, step; /* in the lines of a square: of its first element; from one to the next */
+    uint32_t open;        /* blocks */
 } vector;
 
 hn_gpu_run hn_gpu_run_of(const hn_gpu_planner *pl, const hn_expr *vars, uint32_t count) {
@@ -348,14 +413,47 @@ static void emit_place(hn_gpu_planner *pl, vector *v, hn_expr at) {
     v->begin = hn_sym_mul(pl->sym, part, width);
 }
 
+/* Unless it is there for certain. */
+static void open_if(hn_gpu_planner *pl, vector *v, hn_expr at, hn_expr extent, int64_t size) {
+    if (hn_sym_divisor(pl->sym, extent) % size == 0) return;
+    hn_form_if(pl->f, at, extent);
+    v->open++;
+}
+
+/* A vector of a square: along the last variable, or turned around along the other one. */
+static void emit_square_place(hn_gpu_planner *pl, vector *v, bool turned) {
+    const hn_gpu_tile *t = v->run->tile;
+    const uint32_t count = pl->layout->vector;
+    hn_expr width = hn_gpu_num(pl, count), side = hn_gpu_num(pl, t->size),
+            parts = hn_gpu_num(pl, t->size / count), line = hn_form_symbol(pl->f, side),
+            part = hn_form_symbol(pl->f, parts), pitch = hn_gpu_num(pl, t->pitch);
+    hn_expr number = hn_sym_add(pl->sym, pl->f->thread,
+                                hn_sym_mul(pl->sym, v->u, hn_gpu_num(pl, pl->layout->width)));
+    hn_form_let(pl->f, line, hn_sym_floordiv(pl->sym, number, parts));
+    hn_form_let(pl->f, part, hn_sym_mod(pl->sym, number, parts));
+    hn_expr inner = hn_sym_mul(pl->sym, part, width), of_line = turned ? t->last : t->along,
+            at = hn_sym_add(pl->sym, turned ? t->last_begin : t->along_begin, line);
+    v->begin = hn_sym_add(pl->sym, turned ? t->along_begin : t->last_begin, inner);
+    open_if(pl, v, at, hn_gpu_extent(pl, of_line), t->size);
+    open_if(pl, v, v->begin, hn_gpu_extent(pl, turned ? t->along : t->last), t->size);
+    hn_form_let(pl->f, of_line, at);
+    v->square = hn_sym_add(pl->sym, turned ? inner : hn_sym_mul(pl->sym, inner, pitch),
+                           turned ? hn_sym_mul(pl->sym, line, pitch) : line);
+    v->step = turned ? hn_gpu_num(pl, 1) : pitch;
+}
+
 /* Opens the block of vector after vector. */
-static vector open_vectors(hn_gpu_planner *pl, const hn_gpu_run *run) {
+static vector open_vectors(hn_gpu_planner *pl, const hn_gpu_run *run, bool turned) {
     const uint32_t unroll = pl->layout->unroll;
     vector v = {.run = run, .u = hn_gpu_num(pl, 0)};
     if (unroll > 1) {
         v.u = hn_form_symbol(pl->f, hn_gpu_num(pl, unroll));
         hn_form_unrolled(pl->f, v.u, unroll);
         v.open++;
+    }
+    if (run->tile) {
+        emit_square_place(pl, &v, turned);
+        return v;
     }
     hn_expr number =
         hn_sym_add(pl->sym, run->first, hn_sym_mul(pl->sym, v.u, hn_gpu_num(pl, run->width)));
@@ -509,7 +607,7 @@ static void emit_reads(hn_gpu_planner *pl, const vector *v, reads which) {
     hn_expr last = v->run->last;
     for (uint32_t k = 0; k < pl->arrays.count; k++) {
         const hn_gpu_array *a = &pl->arrays.items[k];
-        if (!is_missing(pl, a) ||
+        if (a->square || !is_missing(pl, a) ||
             !(which & (is_streamed(pl, a->index) ? READS_MEMORY : READS_CACHE)))
             continue;
         hn_expr from = hn_sym_subst(pl->sym, a->index, &last, &v->begin, 1);
@@ -544,12 +642,9 @@ static void emit_op(hn_gpu_planner *pl, const vector *v, hn_sid s) {
         else hn_gpu_emit_sop(pl, s);
         return;
     }
-    pl->f->memories.items[a->memory].is_read = true;
-    pl->values[s] =
-        hn_form_value(pl->f, (hn_sop){.kind = HN_SOP_LOAD,
-                                      .dtype = op->dtype,
-                                      .buffer = a->memory,
-                                      .index = hn_sym_add(pl->sym, first_in(pl, v), v->j)});
+    hn_expr step = a->square ? hn_sym_mul(pl->sym, v->j, v->step) : v->j;
+    pl->values[s] = load_of(pl, a->square ? a->square : a->memory,
+                            hn_sym_add(pl->sym, a->square ? v->square : first_in(pl, v), step));
 }
 
 static void emit_store(hn_gpu_planner *pl, const vector *v, const hn_kernel_store *store) {
@@ -589,25 +684,58 @@ static bool needs_ops(const hn_gpu_planner *pl) {
 void hn_gpu_emit_vector_once(hn_gpu_planner *pl, const hn_gpu_run *run) {
     vector v = {.run = run, .u = hn_gpu_num(pl, 0), .begin = run->begin};
     mark_varying(pl, run->last);
-    list_arrays(pl, run->last);
+    list_arrays(pl, run);
     emit_shared_ops(pl);
     emit_reads(pl, &v, READS_ALL);
     emit_elements(pl, &v);
     emit_writes(pl, &v);
 }
 
-void hn_gpu_emit_step(hn_gpu_planner *pl, const hn_gpu_run *run) {
-    vector v;
-    mark_varying(pl, run->last);
-    list_arrays(pl, run->last);
-    bool apart = pl->layout->unroll > 1 && any_missing(pl);
-    if (apart) {
-        v = open_vectors(pl, run);
-        if (needs_ops(pl)) emit_shared_ops(pl);
-        emit_reads(pl, &v, READS_MEMORY);
-        close_vectors(pl, &v);
+/* ---- squares: in lines along the one variable, out along the other ---- */
+
+static void emit_square_reads(hn_gpu_planner *pl, const hn_gpu_run *run) {
+    vector v = open_vectors(pl, run, true);
+    for (uint32_t k = 0; k < pl->arrays.count; k++) {
+        const hn_gpu_array *a = &pl->arrays.items[k];
+        if (!a->square) continue;
+        hn_expr from = hn_sym_subst(pl->sym, a->index, &run->tile->along, &v.begin, 1);
+        hn_form_move(pl->f, a->memory, first_in(pl, &v),
+                     hn_form_argument(pl->f, a->buffer, 0, false), from, pl->layout->vector);
     }
-    v = open_vectors(pl, run);
+    close_vectors(pl, &v);
+}
+
+static void emit_square_writes(hn_gpu_planner *pl, const hn_gpu_run *run) {
+    vector v = open_vectors(pl, run, true);
+    v.j = open_rows(pl);
+    for (uint32_t k = 0; k < pl->arrays.count; k++) {
+        const hn_gpu_array *a = &pl->arrays.items[k];
+        if (!a->square) continue;
+        hn_fid value = load_of(pl, a->memory, hn_sym_add(pl->sym, first_in(pl, &v), v.j));
+        keep(pl, a->square, hn_sym_add(pl->sym, v.square, hn_sym_mul(pl->sym, v.j, v.step)), value);
+    }
+    hn_form_close(pl->f);
+    close_vectors(pl, &v);
+}
+
+static void emit_memory_reads(hn_gpu_planner *pl, const hn_gpu_run *run) {
+    vector v = open_vectors(pl, run, false);
+    if (needs_ops(pl)) emit_shared_ops(pl);
+    emit_reads(pl, &v, READS_MEMORY);
+    close_vectors(pl, &v);
+}
+
+void hn_gpu_emit_step(hn_gpu_planner *pl, const hn_gpu_run *run) {
+    mark_varying(pl, run->last);
+    list_arrays(pl, run);
+    bool apart = (pl->layout->unroll > 1 || run->tile) && any_missing(pl);
+    if (run->tile) emit_square_reads(pl, run);
+    if (apart) emit_memory_reads(pl, run);
+    if (run->tile) {
+        emit_square_writes(pl, run);
+        hn_form_barrier(pl->f);
+    }
+    vector v = open_vectors(pl, run, false);
     emit_shared_ops(pl);
     emit_reads(pl, &v, apart ? READS_CACHE : READS_ALL);
     emit_elements(pl, &v);

@@ -2,7 +2,8 @@
  *
  * Three layouts:
  * - elements: a kernel of one phase without reductions. Threads take vectors of the elements of all
- *   rows side by side (gpu_vectors.c).
+ *   rows side by side (gpu_vectors.c); or a group takes a square of two variables, where loads go along
+ *   both: each is read along its own, and turned around in shared memory.
  * - rows: `width` threads share a row, and a group has `rows` of them. A reduction combines the
  *   registers of a row's threads (ACROSS).
  *       lanes along the row (HN_VECTOR_INNER):  thread = row in group * width + place
@@ -118,7 +119,7 @@ static double balance(const launch *l, int64_t best) {
 static void keep_layout(layout *items, uint32_t *count, layout l) {
     for (uint32_t k = 0; k < *count; k++)
         if (items[k].width == l.width && items[k].rows == l.rows && items[k].vector == l.vector &&
-            items[k].unroll == l.unroll && items[k].keeps == l.keeps)
+            items[k].unroll == l.unroll && items[k].keeps == l.keeps && items[k].tile == l.tile)
             return;
     uint32_t at = *count;
     if (at < HN_GPU_PLANS_MAX) ++*count;
@@ -147,6 +148,39 @@ uint32_t hn_gpu_list_variables(const planner *pl, hn_expr out[2 * HN_MAX_RANK]) 
     return count;
 }
 
+/* Sides of squares, and the threads of a group that has one. */
+enum { TILE = 64, SHORT_TILE = 32, TILE_THREADS = 256, LONG_VECTOR = 4 };
+
+/* Squares, where loads go along two variables: each is read in lines of its own direction. */
+static void list_tiles(const planner *pl, hn_expr along, hn_expr last, layout *items,
+                       uint32_t *kept) {
+    uint32_t vector = hn_gpu_tile_vector(pl, along, last),
+             side = vector < LONG_VECTOR ? SHORT_TILE : TILE;
+    int64_t bytes = hn_gpu_transposed_bytes(pl, along, last) * side * (side + 1);
+    int64_t down = hint(pl, hn_gpu_extent(pl, along)), across = hint(pl, hn_gpu_extent(pl, last));
+    if (bytes > pl->facts->shared_bytes || TILE_THREADS > pl->facts->threads_max) return;
+    if (down < SHORT_TILE / 2 || across < SHORT_TILE / 2) return;
+    layout l = {.width = TILE_THREADS,
+                .rows = 1,
+                .vector = vector,
+                .unroll = side * side / (vector * TILE_THREADS),
+                .tile = side};
+    hn_expr vars[2 * HN_MAX_RANK];
+    double all = (double)hint(pl, hn_gpu_extents(pl, vars, hn_gpu_list_variables(pl, vars)));
+    launch run = {.groups = all / side / side,
+                  .threads = TILE_THREADS,
+                  .run_bytes = LINE_BYTES,
+                  .bytes = pl->work.bytes,
+                  .flight_bytes =
+                      hn_gpu_bytes_read(pl, &pl->k->phases.items[0], 0, last) * vector * l.unroll,
+                  .steps = 1,
+                  .acrosses = 1,
+                  .registers = OTHER_REGISTERS + vector * ELEMENT_REGISTERS,
+                  .shared_bytes = bytes};
+    l.ns = predicted_ns(pl, &run);
+    keep_layout(items, kept, l);
+}
+
 static uint32_t list_elements(planner *pl, layout *items) {
     hn_expr vars[2 * HN_MAX_RANK];
     const hn_kernel_phase *phase = &pl->k->phases.items[0];
@@ -154,6 +188,10 @@ static uint32_t list_elements(planner *pl, layout *items) {
              vector = hn_gpu_vector(pl, phase, vars, count);
     int64_t elems = hint(pl, hn_gpu_extents(pl, vars, count)), vectors = ceil_div(elems, vector),
             bytes = vector * hn_gpu_bytes_read(pl, phase, vars[0], vars[count - 1]);
+    hn_expr along = hn_gpu_transposed(pl, vars, count);
+    /* a sector for each element that goes along another variable, some of it found again */
+    double wasted = along ? (double)elems * (SECTOR_BYTES / 2) : 0;
+    if (along) list_tiles(pl, along, vars[count - 1], items, &kept);
     for (size_t t = 0; t < HN_COUNT_OF(group_sizes); t++)
         for (size_t u = 0; u < HN_COUNT_OF(unrolls); u++) {
             uint32_t threads = power_of_two_from(vectors, group_sizes[t]);
@@ -162,7 +200,7 @@ static uint32_t list_elements(planner *pl, layout *items) {
             launch run = {.groups = (double)ceil_div(vectors, threads * l.unroll),
                           .threads = threads,
                           .run_bytes = LINE_BYTES,
-                          .bytes = pl->work.bytes,
+                          .bytes = pl->work.bytes + wasted,
                           .flight_bytes = (bytes ? bytes : 4) * l.unroll,
                           .steps = 1,
                           .registers =
@@ -361,6 +399,7 @@ static hn_status plan_layout(planner *pl, const layout *l, hn_arena *arena, hn_f
     pl->layout = l;
     pl->arrays.count = 0;
     if (pl->k->serial) HN_TRY(hn_gpu_plan_serial(pl, arena));
+    else if (l->tile) HN_TRY(hn_gpu_plan_tiles(pl, arena));
     else if (is_elementwise(pl)) HN_TRY(hn_gpu_plan_elements(pl, arena));
     else HN_TRY(hn_gpu_plan_rows(pl, arena));
     pl->f->cost = pl->work;
