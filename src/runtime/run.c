@@ -82,8 +82,15 @@ static hn_status set_inputs(hn_module *m, hn_context *c, hn_tensor *const *input
     return m->upload_count ? upload_inputs(m, c) : NULL;
 }
 
-/* Gives all work to the device, but for what the host must see first. */
-static hn_status submit(hn_module *m, hn_context *c, uint32_t input_count) {
+/* Hooks find the thread as the caller has left it. */
+static void enter_queue(const hn_context *c) {
+    if (!c->hooks.count) hn_queue_enter(c->places[HN_PLACE_KERNELS].queue);
+}
+static void leave_queue(const hn_context *c) {
+    if (!c->hooks.count) hn_queue_leave(c->places[HN_PLACE_KERNELS].queue);
+}
+
+static hn_status submit_work(hn_module *m, hn_context *c, uint32_t input_count) {
     HN_TRY(hn_context_bind(m, c, c->inputs, input_count));
     HN_TRY(set_inputs(m, c, c->inputs));
     if (m->stages.count) hn_bound_forget(m, c->bounds[0]);
@@ -92,12 +99,27 @@ static hn_status submit(hn_module *m, hn_context *c, uint32_t input_count) {
     return hn_outputs_fetch(m, c);
 }
 
-/* Waits for it, and hands out the results. */
-static hn_status complete(hn_module *m, hn_context *c, hn_status submitted) {
+/* Gives all work to the device, but for what the host must see first. */
+static hn_status submit(hn_module *m, hn_context *c, uint32_t input_count) {
+    enter_queue(c);
+    hn_status status = submit_work(m, c, input_count);
+    leave_queue(c);
+    return status;
+}
+
+static hn_status complete_work(hn_module *m, hn_context *c, hn_status submitted) {
     HN_TRY(hn_steps_finish(m, c, submitted));
     if (m->place_count > 1 && hn_cancel_is_set(c->cancel))
         return HN_ERROR(HN_CANCELLED, "the run was cancelled before its end");
     return hn_outputs_end(m, c);
+}
+
+/* Waits for it, and hands out the results. */
+static hn_status complete(hn_module *m, hn_context *c, hn_status submitted) {
+    enter_queue(c);
+    hn_status status = complete_work(m, c, submitted);
+    leave_queue(c);
+    return status;
 }
 
 /* Memory that the run would write to must not be read-only. Wrong pointers are told by the checks

@@ -277,6 +277,16 @@ static void cuda_event_free(hn_event *event) {
     hn_cuda_leave(d, pushed);
 }
 
+/* If it fails, each call tries by itself, and tells. */
+static void cuda_enter(hn_queue *queue) {
+    hn_status status = hn_cuda_enter((cuda_dev *)queue->dev, &((cuda_queue *)queue)->has_entered);
+    hn_status_free(status);
+}
+
+static void cuda_leave(hn_queue *queue) {
+    hn_cuda_leave((cuda_dev *)queue->dev, ((cuda_queue *)queue)->has_entered);
+}
+
 static void *cuda_handle(hn_queue *queue) { return ((cuda_queue *)queue)->stream; }
 
 const hn_device_ops hn_device_cuda = {
@@ -294,6 +304,8 @@ const hn_device_ops hn_device_cuda = {
     .find = hn_cuda_find_kernel,
     .queue_create = hn_cuda_queue_create,
     .queue_destroy = hn_cuda_queue_destroy,
+    .enter = cuda_enter,
+    .leave = cuda_leave,
     .copy_in = hn_cuda_copy_in,
     .copy_out = hn_cuda_copy_out,
     .copy = hn_cuda_copy,

@@ -159,7 +159,8 @@ struct cuda_queue {
     const cuda_kernel *first_kernel, *last_kernel; /* ... and of which kernels: for messages */
     void **params;                                 /* of a launch: addresses of its arguments */
     uint32_t param_cap;
-    bool is_idle; /* nothing was given to it since the last `finish` */
+    bool is_idle;     /* nothing was given to it since the last `finish` */
+    bool has_entered; /* the context was pushed by `enter` */
     bool has_times;
     cuda_clock *clock; /* of its events; NULL: there was none yet */
     cuda_stage stage;

@@ -156,6 +156,12 @@ struct hn_device_ops {
     hn_status (*queue_create)(hn_dev *dev, const hn_queue_options *options, hn_queue **out);
     void (*queue_destroy)(hn_queue *queue); /* finished; NULL is allowed */
 
+    /* Around several calls for one queue, by its thread: what they would otherwise do and undo each,
+     * such as making a context of the driver current. Nothing of the caller's runs between. NULL:
+     * there is nothing of the kind. */
+    void (*enter)(hn_queue *queue);
+    void (*leave)(hn_queue *queue);
+
     /* Copies; the two sides do not overlap, but for `copy`. */
     hn_status (*copy_in)(hn_queue *queue, void *to, const void *from_host, size_t bytes);
     hn_status (*copy_out)(hn_queue *queue, void *to_host, const void *from, size_t bytes);
@@ -215,5 +221,13 @@ void hn_dev_free(hn_dev *dev, void *memory);
 void hn_dev_unload(hn_dev *dev, hn_device_program *program);
 void hn_dev_operation_release(hn_dev *dev, hn_device_operation *operation);
 void hn_queue_destroy(hn_queue *queue);
+
+/* Functions of the row, if it has them. */
+static inline void hn_queue_enter(hn_queue *queue) {
+    if (queue->dev->ops->enter) queue->dev->ops->enter(queue);
+}
+static inline void hn_queue_leave(hn_queue *queue) {
+    if (queue->dev->ops->leave) queue->dev->ops->leave(queue);
+}
 
 #endif

@@ -551,11 +551,13 @@ TEST(the_current_context_stays) {
         cuda->cuDevicePrimaryCtxRetain(&other, 1) == 0)
         EXPECT_INT(cuda->cuCtxPushCurrent(other), 0);
     for (int k = 0; k < 2; k++) {
+        hn_queue_enter(f.queue); /* around all calls of a run */
         m = f.ops->alloc(f.dev, sizeof y);
         EXPECT_OK(f.ops->copy_in(f.queue, m, &y, sizeof y));
         EXPECT_OK(launch_one(&f, "narrow", m, 1, 0));
         EXPECT_OK(f.ops->read(f.queue, &y, m, sizeof y));
         EXPECT_OK(finish(&f, f.queue, -1));
+        hn_queue_leave(f.queue);
         f.ops->free(f.dev, m);
         (void)cuda->cuCtxGetCurrent(&now);
         EXPECT(now == (k == 0 ? other : NULL));

@@ -1,0 +1,166 @@
+/* test_cuda_overhead.c: what a launch costs the host in the row of CUDA, above the driver's call. It
+ * prints figures: with the driver's own function, and with one that does nothing in its place, which
+ * is what the row takes itself. With the stand-in for the driver only the latter means something;
+ * tests/unit/runtime/test_cuda_row.c says how a real driver is found. */
+#include "runtime/device/cuda.h"
+
+#include "base/trace.h"
+#include "runtime/device/rows.h"
+#include "support/cuda_standin.h"
+#include "support/driver_leaks.h"
+#include "unit/harness.h"
+
+#include <stdlib.h>
+
+enum { ROUNDS = 41, LAUNCHES = 256, ARGS_MAX = 200 };
+
+static hn_cuda_result launch_nothing(hn_cuda_function function, unsigned grid_x, unsigned grid_y,
+                                     unsigned grid_z, unsigned block_x, unsigned block_y,
+                                     unsigned block_z, unsigned shared_bytes, hn_cuda_stream stream,
+                                     void **params, void **extra) {
+    (void)function, (void)grid_x, (void)grid_y, (void)grid_z, (void)block_x, (void)block_y,
+        (void)block_z, (void)shared_bytes, (void)stream, (void)params, (void)extra;
+    return HN_CUDA_SUCCESS;
+}
+
+/* A kernel with so many addresses, a word and a number, as the stand-in or as PTX has it. */
+static void put_kernel(uint32_t args, hn_strbuf *out) {
+    hn_strbuf_init(out);
+    if (cuda_standin_find()) {
+        hn_strbuf_printf(out, "standin\nidle %u 0 1024\n", args + 2);
+        return;
+    }
+    hn_strbuf_puts(out, ".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry idle(");
+    for (uint32_t k = 0; k < args + 2; k++)
+        hn_strbuf_printf(out, "%s.param .u64 p%u", k ? ", " : "", k);
+    hn_strbuf_puts(out, ") { ret; }\n");
+}
+
+typedef struct bench {
+    cuda_dev *dev;
+    const hn_device_ops *ops;
+    hn_queue *queue;
+    hn_device_program *code;
+    hn_device_launch launch;
+    void *args[ARGS_MAX];
+    long long param;
+} bench;
+
+static hn_status open_bench(uint32_t args, bench *b) {
+    hn_strbuf text;
+    hn_dev *dev = NULL;
+    void *kernel;
+    HN_TRY(hn_dev_open(&hn_device_cuda, &(hn_device_options){.number = 0}, &dev));
+    b->dev = (cuda_dev *)dev;
+    b->ops = dev->ops;
+    put_kernel(args, &text);
+    hn_status status = b->ops->queue_create(dev, &(hn_queue_options){.step_count = 1}, &b->queue);
+    if (!status) status = b->ops->load(dev, text.ptr, text.len, "idle", &b->code);
+    if (!status) status = b->ops->find(b->code, "idle", &kernel);
+    hn_strbuf_deinit(&text);
+    HN_TRY(status);
+    void *memory = b->ops->alloc(dev, 64);
+    for (uint32_t k = 0; k < args; k++) b->args[k] = memory;
+    b->launch = (hn_device_launch){.kernel = kernel,
+                                   .args = b->args,
+                                   .arg_count = args,
+                                   .params = &b->param,
+                                   .param_count = 1,
+                                   .extent = 1,
+                                   .groups = {1, 1, 1},
+                                   .threads = {32, 1, 1}};
+    return NULL;
+}
+
+static void close_bench(bench *b) {
+    if (!b->dev) return;
+    b->ops->free(&b->dev->base, b->args[0]);
+    b->ops->unload(b->code);
+    b->ops->queue_destroy(b->queue);
+    hn_dev_release(&b->dev->base);
+}
+
+static int compare(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double launch_by_row(bench *b) {
+    hn_device_fault fault;
+    const int64_t begin = hn_now_ns();
+    for (int k = 0; k < LAUNCHES; k++) {
+        hn_status status = b->ops->launch(b->queue, &b->launch, &fault);
+        if (status) EXPECT_OK(status);
+    }
+    return (double)(hn_now_ns() - begin) / LAUNCHES;
+}
+
+/* The same call, with its arguments laid out before. */
+static double launch_bare(bench *b) {
+    void *params[ARGS_MAX + 2];
+    const uint32_t count = b->launch.arg_count;
+    cuda_queue *q = (cuda_queue *)b->queue;
+    cuda_kernel *kernel = b->launch.kernel;
+    for (uint32_t k = 0; k < count; k++) params[k] = &b->args[k];
+    params[count] = &q->words_at;
+    params[count + 1] = &b->param;
+    const int64_t begin = hn_now_ns();
+    for (int k = 0; k < LAUNCHES; k++)
+        EXPECT_INT(b->dev->cuda.cuLaunchKernel(kernel->function, 1, 1, 1, 32, 1, 1, 0, q->stream,
+                                               params, NULL),
+                   0);
+    return (double)(hn_now_ns() - begin) / LAUNCHES;
+}
+
+/* Medians of rounds that take turns; between rounds the queue is finished. */
+static void measure(bench *b, double *out_row, double *out_bare) {
+    double row[ROUNDS], bare[ROUNDS];
+    hn_device_fault fault;
+    for (int k = 0; k < ROUNDS; k++) {
+        row[k] = launch_by_row(b);
+        EXPECT_OK(b->ops->finish(b->queue, &fault));
+        bare[k] = launch_bare(b);
+        EXPECT_OK(b->ops->finish(b->queue, &fault));
+    }
+    qsort(row, ROUNDS, sizeof *row, compare);
+    qsort(bare, ROUNDS, sizeof *bare, compare);
+    *out_row = row[ROUNDS / 2];
+    *out_bare = bare[ROUNDS / 2];
+}
+
+static void measure_args(uint32_t args) {
+    bench b = {.dev = NULL};
+    double row, bare, own, none;
+    hn_status status = open_bench(args, &b);
+    if (hn_status_code(status) == HN_NOT_FOUND) {
+        fprintf(stderr, "skipped: %s\n", hn_status_message(status));
+        hn_status_free(status);
+        return;
+    }
+    EXPECT_OK(status);
+    for (int has_context = 0; !status && has_context < 2; has_context++) {
+        /* with the context current, as in a program that uses CUDA itself, and without */
+        if (has_context) (void)b.dev->cuda.cuCtxPushCurrent(b.dev->context);
+        const hn_cuda real = b.dev->cuda;
+        b.dev->cuda.cuLaunchKernel = launch_nothing;
+        measure(&b, &own, &none);
+        b.dev->cuda = real;
+        if (!has_context) (void)b.dev->cuda.cuCtxPushCurrent(b.dev->context);
+        measure(&b, &row, &bare);
+        if (!has_context) (void)b.dev->cuda.cuCtxPopCurrent(&(hn_cuda_context){NULL});
+        fprintf(stderr,
+                "note: a launch with %u addresses, context %s: the row takes %.0f ns; %.0f ns "
+                "with the driver's call, which alone takes %.0f\n",
+                args, has_context ? "current" : "not current", own - none, row, bare);
+        if (has_context) (void)b.dev->cuda.cuCtxPopCurrent(&(hn_cuda_context){NULL});
+    }
+    close_bench(&b);
+}
+
+TEST(launches) {
+    measure_args(3);
+    measure_args(20);
+    measure_args(ARGS_MAX);
+}
+
+TEST_MAIN
