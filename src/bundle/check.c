@@ -257,6 +257,8 @@ static bool predicate_ok(const hn_bundle *b, const hnb_step *s) {
 
 /* As many operands and parameters as the kind has, those there that it needs, those marked that it
  * writes. */
+static bool launches_ok(const hn_bundle *b, const hnb_step *s);
+
 static bool extern_ok(const hn_bundle *b, const hnb_step *s) {
 #define FACTS(kind, name, operands, needed, written, params)                                       \
     [kind] = {operands, needed, written, params},
@@ -273,7 +275,7 @@ static bool extern_ok(const hn_bundle *b, const hnb_step *s) {
         const hnb_operand *o = &b->operands[s->operands + k];
         if ((k < needed && !o->buffer) || o->written != (k < written)) return false;
     }
-    return true;
+    return s->kernel ? s->device != HN_DEVICE_CPU && launches_ok(b, s) : !s->launch_count;
 }
 
 static bool definition_ok(const hn_bundle *b, const hnb_step *s) {
@@ -320,9 +322,7 @@ static bool groups_ok(const hnb_launch *l) {
  * target that a machine runs is taken, so all must be for the device whose memory the step works
  * on. */
 static bool launches_ok(const hn_bundle *b, const hnb_step *s) {
-    if (!s->kernel || b->kernels[s->kernel].arg_count != s->operand_count ||
-        s->param_count % HNB_CHECK_PARAMS)
-        return false;
+    if (!s->kernel || b->kernels[s->kernel].arg_count != s->operand_count) return false;
     if (s->launch_count != 1 && s->launch_count != b->targets_count) return false;
     if (!s->launch_count || !span_ok(s->launches, s->launch_count, b->launches_count)) return false;
     for (uint32_t k = 0; k < s->launch_count; k++) {
@@ -340,9 +340,9 @@ static bool step_ok(const hn_bundle *b, const hnb_step *s) {
         s->device >= HN_DEVICE_KIND_COUNT || s->buffer >= b->buffers_count ||
         s->from >= b->buffers_count || !operands_ok(b, s, s->operands))
         return false;
-    if (s->kind != HNB_STEP_KERNEL && s->launch_count) return false;
+    if (s->kind != HNB_STEP_KERNEL && s->kind != HNB_STEP_EXTERN && s->launch_count) return false;
     switch (s->kind) {
-    case HNB_STEP_KERNEL: return launches_ok(b, s);
+    case HNB_STEP_KERNEL: return s->param_count % HNB_CHECK_PARAMS == 0 && launches_ok(b, s);
     case HNB_STEP_EXTERN: return extern_ok(b, s);
     case HNB_STEP_COPY: return copy_ok(b, s);
     case HNB_STEP_WAIT: return s->device != HN_DEVICE_CPU && !s->operand_count;

@@ -256,12 +256,14 @@ typedef enum hnb_step_kind {
  * memory; of COPY it is that of the buffer that is not on the CPU, if one is not. */
 typedef struct hnb_step {
     uint32_t kind;
-    uint32_t kernel;      /* of KERNEL */
+    /* of KERNEL; of EXTERN, not on the CPU: what does the call where the device's library does not
+     * take it, with the operands and parameters of the call; 0: none */
+    uint32_t kernel;
     uint32_t extern_kind; /* of EXTERN: hn_extern_kind */
     uint32_t operands, operand_count;
     /* of EXTERN; of KERNEL its checks, HNB_CHECK_PARAMS for each */
     uint32_t params, param_count;
-    uint32_t launches, launch_count; /* of KERNEL: one for all targets, or one for each */
+    uint32_t launches, launch_count; /* of `kernel`: one for all targets, or one for each */
     uint32_t buffer, from;
     uint32_t origin;
     uint32_t then_count, otherwise_count;

@@ -65,6 +65,11 @@ typedef struct hn_target_kind {
     hn_status (*plan)(const hn_program *program, const hn_kernel *kernel, const hn_target *target,
                       uint32_t most, hn_arena *arena, hn_arena *scratch, hn_form **out,
                       uint32_t *out_count);
+    /* A kernel that does a call of an operation as `limits` say that the device has it, for where
+     * its library does not: arguments are the operands and the parameters of the call. Without
+     * `text` there is none. NULL: none of any operation. Owns: lists and text in `arena`. */
+    hn_status (*operation)(const hn_program *program, const hn_extern *call, hn_arena *arena,
+                           hn_kernel_code *out);
     const hn_language *words; /* how forms are written */
     /* One translation unit of several kernels. */
     hn_status (*unit)(const hn_kernel_code *const *kernels, uint32_t count, const hn_target *target,

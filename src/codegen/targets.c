@@ -7,6 +7,7 @@
 #include "base/gpu_arch.h"
 #include "codegen/c/c.h"
 #include "codegen/cuda/cuda.h"
+#include "codegen/cuda/operations.h"
 #include "codegen/opencl/opencl.h"
 #include "codegen/walk.h"
 #include "kernel/plan_cpu.h"
@@ -81,6 +82,7 @@ static const hn_target_kind cuda_device = {
     .unit_bytes = 6 << 10, /* as of C: nothing was measured */
     .limits = &hn_gpu_facts_sm_80.limits,
     .plan = plan_gpu,
+    .operation = hn_cuda_operation,
     .words = &hn_cuda_language,
     .unit = hn_cuda_unit,
 };

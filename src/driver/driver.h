@@ -24,7 +24,8 @@ enum { HN_LEVELS_MAX = 8 };
 /* A target with its kernels: a feature level of CPUs, or another kind of device. */
 typedef struct hn_driver_level {
     hn_target target;
-    /* per schedule step: the printed kernel (text shared by equal ones); zeros for other steps */
+    /* per schedule step: the printed kernel (text shared by equal ones), also of an operation;
+     * zeros for other steps */
     hn_kernel_code *step_kernels;
     struct {
         const hn_kernel_code **items;

@@ -25,15 +25,28 @@ static hn_status print_kernel(hn_driver *d, hn_driver_level *level, const hn_ker
     return hn_status_annotate(status, "kernel of node '" HN_STR_FMT "'", HN_STR_ARG(origin->node));
 }
 
+/* For a call that the device does, unless its library does not take it. */
+static hn_status print_operation(hn_driver *d, const hn_driver_level *level, hn_item item,
+                                 hn_kernel_code *out) {
+    const hn_target_kind *kind = level->target.kind;
+    const hn_extern *call = d->program->items.items[item].ext;
+    if (!kind->operation || !hn_operation_of(kind->limits->operations, d->program, call))
+        return NULL;
+    return kind->operation(d->program, call, &d->arena, out);
+}
+
 /* Of every step, and of equal kernels the first. */
 static hn_status print_steps(hn_driver *d, hn_driver_level *level, hn_arena *scratch) {
     hn_strmap known;
     hn_strmap_init(&known, &d->scratch);
     for (uint32_t k = 0; k < d->schedule.steps.count; k++) {
         const hn_step *step = &d->schedule.steps.items[k];
-        if (step->kind != HN_STEP_KERNEL) continue;
         hn_kernel_code *kernel = &level->step_kernels[k];
-        HN_TRY(print_kernel(d, level, step->kernel, scratch, kernel));
+        if (step->kind == HN_STEP_KERNEL)
+            HN_TRY(print_kernel(d, level, step->kernel, scratch, kernel));
+        else if (step->kind == HN_STEP_EXTERN)
+            HN_TRY(print_operation(d, level, step->item, kernel));
+        if (!kernel->text.ptr) continue;
         hn_str key = {(const char *)kernel->digest.bytes, sizeof kernel->digest.bytes};
         if (hn_strmap_get(&known, key)) continue;
         HN_TRY(hn_strmap_put(&known, key, level->unique.count));
@@ -156,7 +169,7 @@ static hn_status place_steps(hn_driver *d, hn_driver_level *level) {
     HN_NEW(&d->arena, level->step_units, d->schedule.steps.count);
     for (uint32_t k = 0; k < d->schedule.steps.count; k++) {
         const hn_kernel_code *kernel = &level->step_kernels[k];
-        if (d->schedule.steps.items[k].kind != HN_STEP_KERNEL) continue;
+        if (!kernel->text.ptr) continue;
         const hn_kernel_code **found = bsearch(&kernel, level->unique.items, level->unique.count,
                                                sizeof *level->unique.items, by_length_then_digest);
         level->step_units[k] = level->unit_of[found - level->unique.items];

@@ -31,12 +31,20 @@ const hn_gpu_facts hn_gpu_facts_common = {
     .launch_ns = 5000,
 };
 
+/* Products by cuBLASLt, or by a kernel (codegen/cuda/operations.c): of sums of f32 they also do relu,
+ * which rounds nothing. */
+static const hn_operations nvidia_operations = {
+    .of = {[HN_EXTERN_MATMUL] = {.dtypes = 1u << HN_DTYPE_F64 | 1u << HN_DTYPE_F32 |
+                                           1u << HN_DTYPE_F16 | 1u << HN_DTYPE_BF16,
+                                 .epilogues = 1u << HN_EPILOGUE_RELU,
+                                 .does = HN_DOES_RESIDUAL}}};
+
 /* Of NVIDIA's. Shared memory of a group is what a text may declare. Bandwidths are some 9/10 of the
  * makers' numbers, that of the cache twice as much, additions one for each unit of f32 and clock at
  * the highest clock. Reads under way: bandwidth times latency, and a quarter more. */
 #define NVIDIA_FACTS(processors, threads, groups_, shared_kb, gigabytes_a_s, additions_a_ns)       \
     {                                                                                              \
-        .limits = {.operations = NULL,                                                             \
+        .limits = {.operations = &nvidia_operations,                                               \
                    .prologue_max_ops = 4,                                                          \
                    .prologue_max_loads = 2,                                                        \
                    .split_min_elems = 131072,                                                      \

@@ -9,6 +9,7 @@
 #include "runtime/kernels.h"
 
 #include "base/checked.h"
+#include "base/log.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -332,7 +333,14 @@ static hn_status resolve_extern(binder *x, const hnb_step *step, hn_run_step *ou
     if (hn_extern_is_prepared(own) && same) return NULL;
     hn_extern_release(own);
     own->call = call;
-    HN_TRY(hn_extern_prepare(own));
+    hn_status status = hn_extern_prepare(own);
+    if (hn_status_code(status) == HN_UNSUPPORTED && step->kernel) {
+        hn_log("run", HN_LOG_INFO, "a kernel does it: %s", hn_status_message(status));
+        hn_status_free(status);
+        own->has_kernel = true;
+        return resolve_kernel(x, step, out);
+    }
+    if (status) return status;
     size_t *scratch = &x->bound->ext_scratch[out->place], bytes = hn_extern_scratch_bytes(own);
     if (bytes > *scratch) *scratch = bytes;
     return NULL;

@@ -8,7 +8,9 @@ static const hn_device_operations *own_of(const hn_run_extern *x) {
     return x->dev->ops->operations;
 }
 
-bool hn_extern_is_prepared(const hn_run_extern *x) { return x->own || x->call.impl; }
+bool hn_extern_is_prepared(const hn_run_extern *x) {
+    return x->own || x->call.impl || x->has_kernel;
+}
 
 hn_status hn_extern_prepare(hn_run_extern *x) {
     if (x->dev->facts.is_host) return hn_ext_prepare(&x->call);
@@ -23,6 +25,7 @@ size_t hn_extern_scratch_bytes(const hn_run_extern *x) {
 void hn_extern_release(hn_run_extern *x) {
     hn_dev_operation_release(x->dev, x->own);
     x->own = NULL;
+    x->has_kernel = false;
     hn_ext_release(&x->call);
 }
 

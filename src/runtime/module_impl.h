@@ -72,6 +72,7 @@ typedef struct hn_run_extern {
     hn_dev *dev; /* that does it */
     hn_ext_call call;
     hn_device_operation *own; /* what a device that is not the host has prepared */
+    bool has_kernel;          /* the device does not do the call: the step's kernel is launched */
 } hn_run_extern;
 
 /* One resolved step. */
@@ -91,8 +92,8 @@ typedef struct hn_run_step {
     const long long *params; /* of KERNEL */
     long long extent;
     union {
-        /* of KERNEL, unless it is direct: what the table launches, but for the scratch memory; its
-         * kernel is NULL until the first run of the step loads it */
+        /* of KERNEL, unless it is direct, and of EXTERN with a kernel: what the table launches, but
+         * for the scratch memory; its kernel is NULL until the first run of the step loads it */
         hn_device_launch *launch;
         hn_copy_fn copy; /* of COPY */
     };

@@ -57,13 +57,6 @@ static hn_status assert_error(const hn_module *m, const hn_run_step *s) {
         m, s, HN_ERROR(HN_INVALID_ARGUMENT, "assertion failed%s%s", *text ? ": " : "", text));
 }
 
-static hn_status run_extern(const hn_module *m, const hn_context *c, const hn_run_step *s) {
-    hn_device_fault fault;
-    hn_status status = hn_extern_run(c, s, &fault);
-    if (HN_UNLIKELY(status != NULL)) return step_error(m, s, status);
-    return HN_LIKELY(!fault.is_set) ? NULL : kernel_error(m, c, s, s->index);
-}
-
 /* The element as int64; what types there may be is checked when the bundle is opened. */
 int64_t hn_number_read(const void *element, uint32_t type) {
     int32_t i32;
@@ -130,6 +123,14 @@ HN_NOINLINE static hn_status launch_kernel(hn_module *m, hn_context *c, hn_run_s
     if (!s->launch->threads[0]) s->launch->scratch_stride = c->bounds[0]->scratch_stride;
     hn_status status = m->device->ops->launch(c->places[HN_PLACE_KERNELS].queue, s->launch, &fault);
     if (status) return step_error(m, s, status);
+    return HN_LIKELY(!fault.is_set) ? NULL : kernel_error(m, c, s, s->index);
+}
+
+static hn_status run_extern(hn_module *m, hn_context *c, hn_run_step *s) {
+    hn_device_fault fault;
+    if (s->ext->has_kernel) return s->extent ? launch_kernel(m, c, s) : NULL;
+    hn_status status = hn_extern_run(c, s, &fault);
+    if (HN_UNLIKELY(status != NULL)) return step_error(m, s, status);
     return HN_LIKELY(!fault.is_set) ? NULL : kernel_error(m, c, s, s->index);
 }
 

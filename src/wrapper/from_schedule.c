@@ -247,7 +247,30 @@ static hn_status add_kernel_call(emitter *e, uint32_t step) {
     return hn_wrapper_add_line(e->w, line);
 }
 
-static hn_status add_extern_call(emitter *e, const hn_item_info *item) {
+/* The kernel of an operation, whose arguments are those of the call on every target. */
+static hn_status add_operation_kernel(emitter *e, uint32_t step, hn_line *line) {
+    const hn_kernel_code *kernel = kernel_code(e, 0, step);
+    hn_wlaunch *launches;
+    if (!kernel->text.ptr) return NULL;
+    line->extent = kernel->extent;
+    line->threads = kernel->threads;
+    HN_NEW(e->w->arena, launches, e->source->target_count);
+    for (uint32_t t = 1; t < e->source->target_count; t++) {
+        const hn_kernel_code *own = kernel_code(e, t, step);
+        uint32_t *order;
+        HN_NEW(e->w->arena, order, line->operand_count);
+        for (uint32_t k = 0; k < line->operand_count; k++) order[k] = k;
+        launches[t - 1] = (hn_wlaunch){.order = order,
+                                       .param_count = own->size_count,
+                                       .params = own->sizes,
+                                       .extent = own->extent,
+                                       .threads = own->threads};
+    }
+    if (e->source->target_count > 1) line->others = launches;
+    return kernel_of(e, step, &line->kernel);
+}
+
+static hn_status add_extern_call(emitter *e, uint32_t step, const hn_item_info *item) {
     const hn_extern *ext = item->ext;
     hn_woperand operands[6] = {{0}};
     for (uint32_t k = 0; k < ext->operand_count; k++) {
@@ -266,6 +289,7 @@ static hn_status add_extern_call(emitter *e, const hn_item_info *item) {
                     .operand_count = ext->operand_count,
                     .params = ext->params,
                     .param_count = ext->param_count};
+    HN_TRY(add_operation_kernel(e, step, &line));
     return hn_wrapper_add_line(e->w, line);
 }
 
@@ -322,7 +346,7 @@ static hn_status add_step(emitter *e, uint32_t k) {
     const hn_step *step = &e->source->schedule->steps.items[k];
     if (step->kind == HN_STEP_KERNEL) return add_kernel_call(e, k);
     const hn_item_info *item = &e->program->items.items[step->item];
-    return step->kind == HN_STEP_EXTERN ? add_extern_call(e, item) : add_other(e, item);
+    return step->kind == HN_STEP_EXTERN ? add_extern_call(e, k, item) : add_other(e, item);
 }
 
 static const hn_result *result_of(emitter *e, uint32_t output) {

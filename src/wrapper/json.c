@@ -181,6 +181,7 @@ static void line_fields(printer *p, const hn_line *line) {
         number(p, "kernel", line->kernel), number(p, "grain", line->grain);
     if (line->kind == HN_LINE_EXTERN)
         text(p, "operation", hn_str_of(hn_wextern_names[line->extern_kind]));
+    if (line->kind == HN_LINE_EXTERN && line->kernel) number(p, "kernel", line->kernel);
     if (line->operand_count) operands(p, line);
     if (line->param_count) exprs(p, "params", line->params, line->param_count);
     optional(p, "extent", line->extent);

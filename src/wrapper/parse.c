@@ -416,6 +416,7 @@ static hn_status read_head(parser *ps, hn_line *line, bool *out_found) {
         HN_TRY(read_choice(ps, hn_wextern_names, HN_EXTERN_KIND_COUNT,
                            "expected an extern operation", &kind));
         line->extern_kind = (hn_extern_kind)kind;
+        if (accept_word(ps, "or")) HN_TRY(read_label(ps, 'k', &line->kernel));
         return read_call(ps, line);
     } else if (accept_word(ps, "assert")) {
         line->kind = HN_LINE_ASSERT;

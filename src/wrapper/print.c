@@ -173,10 +173,14 @@ static void put_operands(printer *p, const hn_line *line) {
     put(p, ")");
 }
 
+static void put_extern(printer *p, const hn_line *line) {
+    hn_strbuf_printf(p->out, "extern %s", hn_wextern_names[line->extern_kind]);
+    if (line->kernel) hn_strbuf_printf(p->out, " or k%u", line->kernel);
+}
+
 static void put_call(printer *p, const hn_line *line) {
     if (line->kind == HN_LINE_KERNEL) hn_strbuf_printf(p->out, "call k%u", line->kernel);
-    else if (line->kind == HN_LINE_EXTERN)
-        hn_strbuf_printf(p->out, "extern %s", hn_wextern_names[line->extern_kind]);
+    else if (line->kind == HN_LINE_EXTERN) put_extern(p, line);
     else
         put(p, line->kind == HN_LINE_ASSERT   ? "assert"
                : line->kind == HN_LINE_DEFINE ? "define"

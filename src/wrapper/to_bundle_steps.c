@@ -68,7 +68,7 @@ hn_status hn_emit_kernels(bundle_emitter *e, uint32_t object_count) {
     HN_NEW(e->out.arena, callers, e->w->kernels.count);
     for (uint32_t i = 0; i < e->w->lines.count; i++) {
         const hn_line *line = &e->w->lines.items[i];
-        if (line->kind != HN_LINE_KERNEL) continue;
+        if (!line->kernel) continue;
         if (!callers[line->kernel]) callers[line->kernel] = line;
         if (callers[line->kernel]->operand_count != line->operand_count)
             return HN_ERROR(HN_INTERNAL,
@@ -141,14 +141,15 @@ static hn_status put_launch(bundle_emitter *e, const hn_line *line, const hnb_st
     const hn_wlaunch *own = t ? &line->others[t - 1] : NULL;
     hnb_launch l = {.operands = s->operands,
                     .grain = hn_line_grain(own ? own->grain : line->grain),
-                    .params = first ? first->params : 0};
+                    .params = first ? first->params : s->params};
     if (own && !is_in_order(own->order, line->operand_count)) {
         l.operands = e->out.operands.count;
         for (uint32_t k = 0; k < line->operand_count; k++)
             HN_TRY(put_operand(e, &line->operands[own->order[k]]));
     }
     l.param_count = own ? own->param_count : line->param_count;
-    if (!own || !same_params(line, own))
+    /* those of an operation stand there already */
+    if (own ? !same_params(line, own) : line->kind == HN_LINE_KERNEL)
         HN_TRY(put_params(e, own ? own->params : line->params, l.param_count, &l.params));
     HN_TRY(hn_emit_expr(e, own ? own->extent : line->extent, &l.extent));
     HN_TRY(hn_emit_optional(e, own ? own->scratch_bytes : line->scratch_bytes, &l.scratch));
@@ -228,6 +229,7 @@ hn_status hn_emit_step(bundle_emitter *e, uint32_t at) {
     if (s.kind == HNB_STEP_EXTERN) {
         s.param_count = line->param_count;
         HN_TRY(put_params(e, line->params, line->param_count, &s.params));
+        if (line->kernel) HN_TRY(put_launches(e, line, &s));
     }
     HN_TRY(hn_emit_str(e, line->text, &s.text));
     if (s.kind == HNB_STEP_COND) {

@@ -148,7 +148,7 @@ static hn_status check_define(verifier *v, uint8_t *state, hn_wbuf buffer, uint3
 
 /* As many operands and parameters as the kind has, those there that it needs, those marked that it
  * writes. */
-static hn_status check_extern(const hn_line *line, uint32_t i) {
+static hn_status check_extern(const hn_wrapper *w, const hn_line *line, uint32_t i) {
 #define FACTS(kind, name, operands, needed, written, params)                                       \
     [kind] = {name, operands, needed, written, params},
     static const struct {
@@ -169,7 +169,8 @@ static hn_status check_extern(const hn_line *line, uint32_t i) {
             return BAD("line %u: %s %s operand %u", i, kinds[line->extern_kind].name,
                        line->operands[k].written ? "does not write" : "writes", k);
     }
-    return NULL;
+    if (line->kernel >= w->kernels.count) return BAD("line %u: unknown kernel %u", i, line->kernel);
+    return line->kernel && !line->extent ? BAD("line %u: kernel call without extent", i) : NULL;
 }
 
 /* An element that the program itself reads to decide what it does. */
@@ -193,7 +194,7 @@ static hn_status check_operand_shape(const hn_wrapper *w, const hn_line *line, u
             return BAD("line %u: unknown kernel %u", i, line->kernel);
         if (!line->extent) return BAD("line %u: kernel call without extent", i);
     }
-    if (line->kind == HN_LINE_EXTERN) HN_TRY(check_extern(line, i));
+    if (line->kind == HN_LINE_EXTERN) HN_TRY(check_extern(w, line, i));
     if (line->kind == HN_LINE_DEFINE &&
         (!line->symbol || hn_sym_kind(w->sym, line->symbol) != HN_EXPR_SYMBOL ||
          hn_sym_symbol_kind(w->sym, line->symbol) != HN_SYMBOL_DATA))

@@ -49,7 +49,10 @@ static hn_status check_place(checker *c, const hn_line *line, uint32_t i) {
             return BAD("line %u runs on %s in groups of %u threads", i, name_of(line->device),
                        line->threads);
         return check_operands(c, line, i);
-    case HN_LINE_EXTERN: return check_operands(c, line, i);
+    case HN_LINE_EXTERN:
+        if (line->kernel && (is_host || !line->threads))
+            return BAD("line %u: the kernel of an operation is not for a device", i);
+        return check_operands(c, line, i);
     case HN_LINE_WAIT: return is_host ? BAD("line %u: the host waits for itself", i) : NULL;
     default: return is_host ? NULL : BAD("line %u of kind %d names a device", i, (int)line->kind);
     }

@@ -103,14 +103,16 @@ typedef struct hn_line {
     hn_str text;     /* COMMENT, ASSERT message, or a label for traces */
     uint32_t origin; /* hn_graph.origins index of the graph */
     /* KERNEL and EXTERN */
-    hn_wkernel kernel;
+    hn_wkernel kernel; /* EXTERN: does the call where the device's library does not; 0: none */
     hn_extern_kind extern_kind;
     uint32_t operand_count;
     const hn_woperand *operands;
     /* KERNEL: size values passed; EXTERN: parameters of extern_abi.h */
     uint32_t param_count;
     const hn_expr *params;
-    hn_expr extent; /* KERNEL: parallel iterations, or groups of threads */
+    /* KERNEL: parallel iterations, or groups of threads; this and what follows also of an EXTERN
+     * with a kernel */
+    hn_expr extent;
     /* KERNEL: fewest iterations worth a thread of their own; 0: never split */
     int64_t grain;
     uint32_t threads;      /* KERNEL: of a group; 0 on the CPU */

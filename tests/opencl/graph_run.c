@@ -58,15 +58,24 @@ static hn_status print_kernel(runner *r, const hn_kernel *kernel, hn_kernel_code
     return status;
 }
 
+/* The kernel that the target has for a call; what it lacks the interpreter does. */
+static hn_status print_operation(const runner *r, hn_item item, hn_kernel_code *out) {
+    const hn_extern *call = r->p->items.items[item].ext;
+    return r->kind.operation && hn_operation_of(r->kind.limits->operations, r->p, call)
+               ? r->kind.operation(r->p, call, r->arena, out)
+               : NULL;
+}
+
 /* Every kernel, and of equal ones the first. */
 static hn_status print_kernels(runner *r, const hn_kernel_code **unique, uint32_t *out_count) {
     hn_strmap known;
     hn_strmap_init(&known, r->arena);
     for (uint32_t k = 0; k < r->schedule.steps.count; k++) {
         const hn_step *step = &r->schedule.steps.items[k];
-        r->counts.calls += step->kind == HN_STEP_EXTERN;
-        if (step->kind != HN_STEP_KERNEL) continue;
-        HN_TRY(print_kernel(r, step->kernel, &r->codes[k]));
+        if (step->kind == HN_STEP_EXTERN) HN_TRY(print_operation(r, step->item, &r->codes[k]));
+        else if (step->kind == HN_STEP_KERNEL) HN_TRY(print_kernel(r, step->kernel, &r->codes[k]));
+        r->counts.calls += step->kind == HN_STEP_EXTERN && !r->codes[k].text.ptr;
+        if (!r->codes[k].text.ptr) continue;
         hn_str key = {(const char *)r->codes[k].digest.bytes, sizeof r->codes[k].digest.bytes};
         if (hn_strmap_get(&known, key)) continue;
         HN_TRY(hn_strmap_put(&known, key, 1));
@@ -126,6 +135,7 @@ static hn_status run_code(opencl_program *program, const hn_kernel_code *code, c
     HN_NEW(scratch, memories, p->buffers.count);
     for (uint32_t k = 0; k < code->buffer_count; k++) {
         hn_buf b = code->buffers[k];
+        if (!b) continue; /* an operand that a call does not have */
         if (!buffers[b].items) return HN_ERROR(HN_INTERNAL, "buffer b%u has no memory", b);
         if (!memories[b].bytes) HN_TRY(pack(scratch, &buffers[b], &memories[b]));
     }
@@ -142,7 +152,7 @@ static hn_status run_code(opencl_program *program, const hn_kernel_code *code, c
 static hn_status run_step(runner *r, uint32_t k) {
     const hn_step *step = &r->schedule.steps.items[k];
     const hn_ref_sizes sizes = hn_program_run_sizes(&r->run);
-    if (step->kind != HN_STEP_KERNEL) return hn_program_run_item(&r->run, step->item);
+    if (!r->codes[k].text.ptr) return hn_program_run_item(&r->run, step->item);
     if (!hn_program_run_is_active(&r->run)) return NULL;
     hn_arena_reset(&r->scratch);
     return run_code(r->program, &r->codes[k], r->p, &sizes, r->run.buffers, &r->scratch);

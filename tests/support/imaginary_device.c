@@ -27,6 +27,7 @@ void imaginary_reset(void) {
     atomic_store(&imaginary.launches, 0);
     atomic_store(&imaginary.finishes, 0);
     atomic_store(&imaginary.operation_runs, 0);
+    atomic_store(&imaginary.refuses, false);
 }
 
 /* Whether this call is to fail. */
@@ -230,7 +231,8 @@ static void run_launch(imaginary_queue *q, const work *w) {
     void *args[ARGS_MAX];
     hn_kernel_fn fn;
     const hn_device_launch *l = &w->launch;
-    for (uint32_t k = 0; k < l->arg_count; k++) args[k] = bytes_at(w->args[k], 0);
+    for (uint32_t k = 0; k < l->arg_count; k++)
+        args[k] = w->args[k] ? bytes_at(w->args[k], 0) : NULL;
     memcpy(&fn, &l->kernel, sizeof fn);
     const int rc = fn(args, w->params, 0, l->extent,
                       l->scratch ? bytes_at(l->scratch, l->scratch_stride) : NULL);
@@ -378,6 +380,8 @@ static hn_status operation_prepare(hn_dev *dev, const hn_ext_call *call,
                                    hn_device_operation **out) {
     (void)dev;
     if (fails()) return failure("operation_prepare");
+    if (atomic_load(&imaginary.refuses))
+        return HN_ERROR(HN_UNSUPPORTED, "the imaginary device refuses operations");
     hn_device_operation *o = calloc(1, sizeof *o);
     if (!o) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for an operation");
     o->call = *call;

@@ -2,6 +2,7 @@
  * first operation is prepared, and belong to the device. */
 #include "runtime/device/cuda.h"
 
+#include "base/log.h"
 #include "ops/cuda/cublaslt_matmul.h"
 
 #include <stdlib.h>
@@ -60,7 +61,11 @@ void hn_cuda_operations_deinit(cuda_dev *d) {
 static hn_status prepare_matmul(cuda_libraries *l, const hn_ext_call *call,
                                 hn_device_operation *o) {
     const hn_lt_options options = {.tf32 = l->tf32, .workspace_bytes = WORKSPACE_MAX};
-    if (l->missing[0]) return HN_ERROR(HN_UNSUPPORTED, "%s", l->missing);
+    if (l->missing[0]) {
+        hn_warn_once("run", "cublaslt", "cuBLASLt is not there: matrix products are slower: %s",
+                     l->missing);
+        return HN_ERROR(HN_UNSUPPORTED, "%s", l->missing);
+    }
     return hn_lt_matmul_create(&l->lt, l->lt_handle, &options, call, &o->matmul);
 }
 

@@ -60,6 +60,15 @@ static const char *const kernel_source =
     "int callback(void *const *b, const long long *s, long long begin, long long end, void *scratch) {\n"
     "    const long long *x = b[0]; ((void (*)(void))x[0])(); return 0;\n"
     "}\n"
+    /* out, a, b: a product of matrices by rows */
+    "int product(void *const *o, const long long *s, long long begin, long long end, void *scratch) {\n"
+    "    float *out = o[0]; const float *a = o[1], *b = o[2];\n"
+    "    if (o[3] || o[4] || end != 1) return 1;\n"
+    "    for (long long m = 0; m < s[4]; m++) for (long long n = 0; n < s[5]; n++) {\n"
+    "        float sum = 0; for (long long k = 0; k < s[6]; k++) sum += a[m * s[6] + k] * b[k * s[5] + n];\n"
+    "        out[m * s[5] + n] = sum; }\n"
+    "    return 0;\n"
+    "}\n"
     "int nothing(void *const *b, const long long *s, long long begin, long long end, void *scratch) { return 0; }\n";
 
 /* The same kernels, as the stand-in for CUDA's driver has them (tests/support/cuda_standin.c). */
@@ -100,7 +109,7 @@ static hn_strbuf *kernel_object(void) {
 #define KERNELS                                                                                                                                          \
     "kernel k1 : object 0 name \"add\" kernel k2 : object 0 name \"row_sum\" kernel k3 : object 0 name \"gather\" "                                      \
     "kernel k4 : object 0 name \"scale2\" kernel k5 : object 0 name \"exps\" kernel k6 : object 0 name \"nothing\" kernel k7 : object 0 name \"count\" " \
-    "kernel k8 : object 0 name \"callback\" "
+    "kernel k8 : object 0 name \"callback\" kernel k9 : object 0 name \"product\" "
 
 typedef struct program {
     hn_arena arena;

@@ -240,7 +240,7 @@ TEST(mutations_that_swap) {
         static const char *const text[2] = {
             "output mutation \"w\" : f32[4] strides [1] in b1 output mutation \"x\" target 0 : f32[4] strides [1] in b2 ",
             "output mutation \"x\" target 0 : f32[4] strides [1] in b2 output mutation \"w\" : f32[4] strides [1] in b1 "};
-        char all[512];
+        char all[1024];
         snprintf(all, sizeof all,
                  "buffer b1 : input f32[4] source 0 buffer b2 : constant f32[4] source 1 " KERNELS
                  "input \"x\" : f32[4] strides [1] in b1 %s",

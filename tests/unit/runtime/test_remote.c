@@ -48,11 +48,11 @@ TEST(inputs_and_outputs_are_copied_and_nothing_else) {
 #define PRODUCT_PARAMS                                                                             \
     "params [1, 1, 1, 1, 2, 2, 2, 0, 0, 0, 0, 2, 1, 0, 0, 0, 0, 2, 1, 0, 0, 0, 0, 2, 1, 0, 0, 0, " \
     "0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0] "
-#define PRODUCT_OF_SCALED(where)                                                                                      \
+#define PRODUCT_OF_SCALED(name, where)                                                                                \
     "buffer b1 : input f32[2, 2] source 0 buffer b2 : temp f32[2, 2] bytes(16) buffer b3 : temp f32[2, 2] bytes(16) " \
     "buffer b4 : output f32[2, 2] bytes(16) " KERNELS                                                                 \
     "input \"x\" : f32[2, 2] strides [2, 1] in b1 call k4(b1 f32, out b2 f32) extent(4) "                             \
-    "extern matmul(out b3 f32, b2 f32, b2 f32, none, none) " PRODUCT_PARAMS where                                     \
+    "extern " name "(out b3 f32, b2 f32, b2 f32, none, none) " PRODUCT_PARAMS where                                   \
     "call k4(b3 f32, out b4 f32) extent(4) output tensor \"y\" : f32[2, 2] strides [2, 1] in b4"
 
 /* An operation of the host: its operands are copied, and waited for once. One of the device:
@@ -81,8 +81,34 @@ static void check_product(const char *text, uint64_t copies, uint64_t host_steps
     expect_nothing_left();
 }
 
-TEST(operations_of_the_host) { check_product(PRODUCT_OF_SCALED(""), 2, 1); }
-TEST(operations_of_the_device) { check_product(PRODUCT_OF_SCALED("on opencl "), 1, 0); }
+TEST(operations_of_the_host) { check_product(PRODUCT_OF_SCALED("matmul", ""), 2, 1); }
+TEST(operations_of_the_device) { check_product(PRODUCT_OF_SCALED("matmul", "on opencl "), 1, 0); }
+
+/* Where the device refuses an operation, the step's kernel does it, if there is one. */
+#define OR_KERNEL PRODUCT_OF_SCALED("matmul or k9", "extent(1) threads 1 on opencl ")
+TEST(operations_that_may_be_a_kernel) { check_product(OR_KERNEL, 1, 0); }
+
+TEST(operations_that_the_device_refuses) {
+    imaginary_reset();
+    for (int has_kernel = 0; has_kernel < 2; has_kernel++) {
+        hn_module *m =
+            load_text(has_kernel ? OR_KERNEL : PRODUCT_OF_SCALED("matmul", "on opencl "), NULL);
+        float x[4] = {1, 2, 3, 4}, y[4] = {0};
+        hn_tensor *in[1] = {F32(x, 2, 2)}, *out[1] = {F32(y, 2, 2)};
+        if (!m) return;
+        atomic_store(&imaginary.refuses, true);
+        if (has_kernel) EXPECT_OK(hn_module_run(m, in, 1, out, 1));
+        else
+            EXPECT_ERROR(hn_module_run(m, in, 1, out, 1), HN_UNSUPPORTED,
+                         "extern operation 'matmul': the imaginary device refuses operations");
+        if (has_kernel) EXPECT(y[0] == 8 * 7 && y[1] == 8 * 10 && y[2] == 8 * 15 && y[3] == 8 * 22);
+        EXPECT_INT(atomic_load(&imaginary.launches), has_kernel ? 3 : 0);
+        EXPECT_INT(atomic_load(&imaginary.operation_runs), 0);
+        hn_tensor_release(in[0]), hn_tensor_release(out[0]);
+        hn_module_release(m);
+    }
+    expect_nothing_left();
+}
 
 /* Only the run knows that there are three true elements, not two. */
 TEST(an_operation_that_its_operands_make_impossible) {

@@ -238,6 +238,13 @@ TEST(verify_finds_of_devices) {
         {"call k1(out b3 bool) extent(1) threads 8", "line 0 runs on cpu in groups of 8 threads"},
         {ON_DEVICE "extern nms(out b3 bool, b1 bool) params [1, 1] on opencl",
          "line 1 runs on opencl and uses buffer 3 on cpu"},
+        {ON_DEVICE "extern nms or k1(out b2 bool, b1 bool) params [1, 1] extent(1) on opencl",
+         "line 1: the kernel of an operation is not for a device"},
+        {ON_DEVICE "extern nms or k1(out b2 bool, b1 bool) params [1, 1] threads 8 on opencl",
+         "line 1: kernel call without extent"},
+        {ON_DEVICE "extern nms or k9(out b2 bool, b1 bool) params [1, 1] extent(1) threads 8 on "
+                   "opencl",
+         "line 1: unknown kernel 9"},
         {ON_DEVICE "extern nms(out b3 bool, b1 bool) params [1, 1]",
          "line 1 runs on cpu and uses buffer 1 on opencl"},
         {"wait cpu", "line 0: the host waits for itself"},
@@ -268,6 +275,8 @@ TEST(verify_finds_of_devices) {
         ON_DEVICE "copy b3 from b1 copy b2 from b3",
         ON_DEVICE "copy b2 from b1 assert(b2 bool)",
         ON_DEVICE "extern nms(out b2 bool, b1 bool) params [1, 1] on opencl",
+        ON_DEVICE
+        "extern nms or k1(out b2 bool, b1 bool) params [1, 1] extent(1) threads 8 on opencl",
         ON_DEVICE
         "copy b3 from b1 cond(b1 bool) { wait opencl } else { wait opencl } assert(b3 bool)",
         ON_HOST "copy b1 from b3 copy b3 from b1 wait opencl " ON_HOST};
