@@ -92,5 +92,6 @@ const hn_operation *hn_operation_of(const hn_operations *operations, const hn_pr
     if (!operations) return NULL;
     while (call->operands[read].written) read++;
     const hn_operation *o = &operations->of[call->kind];
-    return o->dtypes >> program->buffers.items[call->operands[read].buffer].dtype & 1 ? o : NULL;
+    if (!(o->dtypes >> program->buffers.items[call->operands[read].buffer].dtype & 1)) return NULL;
+    return !o->takes || o->takes(program->sym, call) ? o : NULL;
 }

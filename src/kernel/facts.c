@@ -31,13 +31,42 @@ const hn_gpu_facts hn_gpu_facts_common = {
     .launch_ns = 5000,
 };
 
-/* Products by cuBLASLt, or by a kernel (codegen/cuda/operations.c): of sums of f32 they also do relu,
+/* ---- NVIDIA's ---- */
+
+static bool is_at_most(const hn_sym *sym, hn_expr e, int64_t most) {
+    int64_t value;
+    return hn_sym_is_int(sym, e, &value) && value > 0 && value <= most;
+}
+
+/* Groups of few channels are loops: a product of tiles would be padding, mostly. */
+static bool takes_conv(const hn_sym *sym, const hn_extern *call) {
+    enum { CHANNELS_MIN = 8 };
+    int64_t outputs, groups;
+    return hn_sym_is_value(sym, call->params[HN_CONV_TRANSPOSED], 0) &&
+           hn_sym_is_int(sym, call->params[HN_CONV_O], &outputs) &&
+           hn_sym_is_int(sym, call->params[HN_CONV_GROUPS], &groups) && groups > 0 &&
+           outputs / groups >= CHANNELS_MIN;
+}
+
+/* A block of queries, keys and values fits shared memory. */
+static bool takes_attention(const hn_sym *sym, const hn_extern *call) {
+    enum { DEPTH_MAX = 128 };
+    return is_at_most(sym, call->params[HN_ATTENTION_D], DEPTH_MAX) &&
+           is_at_most(sym, call->params[HN_ATTENTION_DV], DEPTH_MAX);
+}
+
+#define NARROW_FLOATS (1u << HN_DTYPE_F32 | 1u << HN_DTYPE_F16 | 1u << HN_DTYPE_BF16)
+
+/* By a library, or by kernels (codegen/cuda/operations.c). Of sums of f32 products also do relu,
  * which rounds nothing. */
 static const hn_operations nvidia_operations = {
-    .of = {[HN_EXTERN_MATMUL] = {.dtypes = 1u << HN_DTYPE_F64 | 1u << HN_DTYPE_F32 |
-                                           1u << HN_DTYPE_F16 | 1u << HN_DTYPE_BF16,
-                                 .epilogues = 1u << HN_EPILOGUE_RELU,
-                                 .does = HN_DOES_RESIDUAL}}};
+    .of = {
+        [HN_EXTERN_MATMUL] = {.dtypes = NARROW_FLOATS | 1u << HN_DTYPE_F64,
+                              .epilogues = 1u << HN_EPILOGUE_RELU,
+                              .does = HN_DOES_RESIDUAL},
+        [HN_EXTERN_CONV] = {.dtypes = NARROW_FLOATS, .does = HN_DOES_STRIDES, .takes = takes_conv},
+        [HN_EXTERN_ATTENTION] = {.dtypes = NARROW_FLOATS, .takes = takes_attention},
+    }};
 
 /* Of NVIDIA's. Shared memory of a group is what a text may declare. Bandwidths are some 9/10 of the
  * makers' numbers, that of the cache twice as much, additions one for each unit of f32 and clock at

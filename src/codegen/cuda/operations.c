@@ -10,9 +10,11 @@
             ".incbin \"" file "\"\n.hidden " #name "_end\n.globl " #name "_end\n" #name            \
             "_end:\n.byte 0\n.popsection\n");                                                      \
     extern const char name[], name##_end[];
-TEXT(hn_cuda_text_matmul, HN_CUDA_TEXT_MATMUL)
+TEXT(hn_cuda_text_matmul, HN_CUDA_TEXTS "matmul.cu")
+TEXT(hn_cuda_text_conv, HN_CUDA_TEXTS "conv.cu")
+TEXT(hn_cuda_text_attention, HN_CUDA_TEXTS "attention.cu")
 
-enum { TILE = 64, THREADS = 256 }; /* of matmul.cu */
+enum { TILE = 64, THREADS = 256 }; /* of all texts */
 
 /* ---- dtypes ---- */
 
@@ -43,48 +45,124 @@ static const char *const f32_epilogues[] = {
     [HN_EPILOGUE_HARDSIGMOID] = "(min_f(max_f((x) + 3.0f, 0.0f), 6.0f) / 6.0f)",
 };
 
-/* The scheduler gives f64 none; lowering may. NULL: there is no text. */
-static const char *epilogue_text(const hn_program *program, const hn_extern *call, char letter) {
+/* ---- one call ---- */
+
+typedef struct writer {
+    const hn_program *program;
+    const hn_extern *call;
+    const words *dtype;
+    hn_strbuf text;
+} writer;
+
+static bool has_operand(const writer *w, uint32_t k) { return w->call->operands[k].buffer != 0; }
+
+/* Words that the texts have in common. */
+static void put_words(writer *w) {
+    const words *d = w->dtype;
+    hn_strbuf_printf(&w->text, "#define ELEMENT %s\n#define NUMBER %s\n", d->element, d->number);
+    hn_strbuf_printf(&w->text, "#define LOAD(x) %s\n#define STORE(x) %s\n", d->load, d->store);
+    hn_strbuf_printf(&w->text, "#define FMA(a, b, c) %s\n", d->fma);
+}
+
+static void put_sum(writer *w, const char *name, uint32_t operand) {
+    hn_strbuf_printf(&w->text, "#define %s(from, at) %s\n", name,
+                     has_operand(w, operand) ? "x += LOAD(from[at]);" : "");
+}
+
+/* Groups along a size. */
+static hn_expr blocks(hn_sym *sym, hn_expr size, int64_t each) {
+    return hn_sym_ceildiv(sym, size, hn_sym_int(sym, each));
+}
+
+/* Of a sum, its bias and residual. False: there is no text for it; f64 has no other than relu. */
+static bool put_ending(writer *w, uint32_t param) {
+    const hn_extern *call = w->call;
     int64_t value;
-    if (!hn_sym_is_int(program->sym, call->params[HN_MATMUL_EPILOGUE], &value) || value < 0 ||
+    const char *text = NULL;
+    put_sum(w, "SUM", 3);
+    put_sum(w, "SUM_MORE", 4);
+    if (!hn_sym_is_int(w->program->sym, call->params[param], &value) || value < 0 ||
         value >= (int64_t)HN_COUNT_OF(f32_epilogues))
-        return NULL;
-    if (letter == 'f') return f32_epilogues[value];
-    return value == HN_EPILOGUE_NONE ? "(x)" : value == HN_EPILOGUE_RELU ? "relu_d(x)" : NULL;
+        return false;
+    if (w->dtype->letter == 'f') text = f32_epilogues[value];
+    else text = value == HN_EPILOGUE_NONE ? "(x)" : value == HN_EPILOGUE_RELU ? "relu_d(x)" : NULL;
+    if (text) hn_strbuf_printf(&w->text, "#define FINISH(x) %s\n", text);
+    return text != NULL;
 }
 
-/* ---- MATMUL ---- */
+/* ---- the operations: words, and how many groups; 0: there is no kernel for the call ---- */
 
-static void put_sum(const char *name, bool is_there, hn_strbuf *out) {
-    hn_strbuf_printf(out, "#define %s(from, at) %s\n", name,
-                     is_there ? "x += LOAD(from[at]);" : "");
-}
-
-static void put_matmul(const words *w, const char *epilogue, const hn_extern *call,
-                       hn_strbuf *out) {
-    static const char *const names[] = {"ELEMENT", "NUMBER", "LOAD",     "STORE",
-                                        "FMA",     "SUM",    "SUM_MORE", "FINISH"};
-    hn_strbuf_printf(out, "#define ELEMENT %s\n#define NUMBER %s\n", w->element, w->number);
-    hn_strbuf_printf(out, "#define LOAD(x) %s\n#define STORE(x) %s\n", w->load, w->store);
-    hn_strbuf_printf(out, "#define FMA(a, b, c) %s\n", w->fma);
-    put_sum("SUM", call->operands[3].buffer, out);
-    put_sum("SUM_MORE", call->operands[4].buffer, out);
-    hn_strbuf_printf(out, "#define FINISH(x) %s\n", epilogue);
-    hn_strbuf_append(out, hn_cuda_text_matmul,
-                     (size_t)(hn_cuda_text_matmul_end - hn_cuda_text_matmul));
-    for (size_t k = 0; k < HN_COUNT_OF(names); k++) hn_strbuf_printf(out, "#undef %s\n", names[k]);
-}
-
-static hn_expr matmul_groups(hn_sym *sym, const hn_expr *p) {
-    const hn_expr tile = hn_sym_int(sym, TILE);
-    hn_expr groups = hn_sym_mul(sym, hn_sym_ceildiv(sym, p[HN_MATMUL_M], tile),
-                                hn_sym_ceildiv(sym, p[HN_MATMUL_N], tile));
+static hn_expr write_matmul(writer *w) {
+    hn_sym *sym = w->program->sym;
+    const hn_expr *p = w->call->params;
+    hn_expr groups =
+        hn_sym_mul(sym, blocks(sym, p[HN_MATMUL_M], TILE), blocks(sym, p[HN_MATMUL_N], TILE));
     for (uint32_t d = 0; d < HN_EXTERN_BATCH; d++)
         groups = hn_sym_mul(sym, groups, p[HN_MATMUL_BATCH + d]);
-    return groups;
+    return put_ending(w, HN_MATMUL_EPILOGUE) ? groups : 0;
 }
 
+static hn_expr write_conv(writer *w) {
+    hn_sym *sym = w->program->sym;
+    const hn_expr *p = w->call->params;
+    const hn_expr places =
+        hn_sym_mul(sym, p[HN_CONV_N], hn_sym_product(sym, &p[HN_CONV_OUTSIZE], 3));
+    const hn_expr each = hn_sym_floordiv(sym, p[HN_CONV_O], p[HN_CONV_GROUPS]);
+    if (has_operand(w, 5) || !put_ending(w, HN_CONV_EPILOGUE)) return 0;
+    return hn_sym_mul(sym, p[HN_CONV_GROUPS],
+                      hn_sym_mul(sym, blocks(sym, places, TILE), blocks(sym, each, TILE)));
+}
+
+/* What the mask makes of a score. */
+static void put_mask(writer *w) {
+    const hn_dtype dtype = w->program->buffers.items[w->call->operands[4].buffer].dtype;
+    const bool is_float = has_operand(w, 4) && dtypes[dtype].element != NULL;
+    hn_strbuf_printf(&w->text, "#define MASK_ELEMENT %s\n#define MASK_LOAD(x) %s\n",
+                     is_float ? dtypes[dtype].element : "unsigned char",
+                     is_float ? dtypes[dtype].load : "(x)");
+    hn_strbuf_printf(&w->text, "#define MASKED(score, at) %s\n",
+                     !has_operand(w, 4) ? "(score)"
+                     : is_float         ? "((score) + (float)MASK_LOAD(mask[at]))"
+                                        : "(mask[at] ? (score) : -infinity)");
+}
+
+static hn_expr write_attention(writer *w) {
+    hn_sym *sym = w->program->sym;
+    const hn_expr *p = w->call->params;
+    int64_t d, dv;
+    if (!hn_sym_is_int(sym, p[HN_ATTENTION_D], &d) || !hn_sym_is_int(sym, p[HN_ATTENTION_DV], &dv))
+        return 0;
+    const int64_t rows = d <= 64 && dv <= 64 ? 64 : 32; /* 48 KiB of shared memory */
+    put_mask(w);
+    hn_strbuf_printf(&w->text, "#define D %d\n#define DV %d\n#define ROWS %d\n", (int)d, (int)dv,
+                     (int)rows);
+    return hn_sym_mul(sym, blocks(sym, p[HN_ATTENTION_M], rows),
+                      hn_sym_mul(sym, p[HN_ATTENTION_BATCH], p[HN_ATTENTION_BATCH + 1]));
+}
+
+static const struct {
+    const char *begin, *end;
+    hn_expr (*write)(writer *w);
+} kinds[HN_EXTERN_KIND_COUNT] = {
+    [HN_EXTERN_MATMUL] = {hn_cuda_text_matmul, hn_cuda_text_matmul_end, write_matmul},
+    [HN_EXTERN_CONV] = {hn_cuda_text_conv, hn_cuda_text_conv_end, write_conv},
+    [HN_EXTERN_ATTENTION] = {hn_cuda_text_attention, hn_cuda_text_attention_end, write_attention},
+};
+
 /* ---- any operation ---- */
+
+/* Forgets the words that were defined in front. */
+static void put_undefs(writer *w) {
+    hn_strbuf names;
+    hn_strbuf_init(&names);
+    for (const char *at = w->text.ptr; (at = strstr(at, "#define "));) {
+        at += strlen("#define ");
+        hn_strbuf_printf(&names, "#undef %.*s\n", (int)strcspn(at, " ("), at);
+    }
+    hn_strbuf_append(&w->text, names.ptr ? names.ptr : "", names.len);
+    w->text.failed |= names.failed;
+    hn_strbuf_deinit(&names);
+}
 
 /* Its arguments are the operands and the parameters of the call. */
 static hn_status describe(const hn_extern *call, hn_arena *arena, hn_kernel_code *out) {
@@ -114,22 +192,31 @@ static hn_status describe(const hn_extern *call, hn_arena *arena, hn_kernel_code
     return NULL;
 }
 
+/* `out` gets the text if there is one. */
+static hn_status write_text(writer *w, hn_arena *arena, hn_kernel_code *out) {
+    const hn_extern_kind kind = w->call->kind;
+    put_words(w);
+    const hn_expr groups = kinds[kind].write(w);
+    if (!groups) return NULL;
+    hn_strbuf_append(&w->text, kinds[kind].begin, (size_t)(kinds[kind].end - kinds[kind].begin));
+    put_undefs(w);
+    HN_TRY(hn_strbuf_status(&w->text));
+    char *kept = hn_arena_strndup(arena, w->text.ptr, w->text.len);
+    if (!kept) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for the text of a kernel");
+    HN_TRY(describe(w->call, arena, out));
+    out->extent = groups;
+    hn_kernel_code_name(out, (hn_str){kept, w->text.len});
+    return NULL;
+}
+
 hn_status hn_cuda_operation(const hn_program *program, const hn_extern *call, hn_arena *arena,
                             hn_kernel_code *out) {
-    const words *w = &dtypes[program->buffers.items[call->operands[0].buffer].dtype];
-    const char *epilogue = call->kind == HN_EXTERN_MATMUL && w->element
-                               ? epilogue_text(program, call, w->letter)
-                               : NULL;
-    hn_strbuf text;
-    if (!epilogue) return NULL;
-    HN_TRY(describe(call, arena, out));
-    out->extent = matmul_groups(program->sym, call->params);
-    hn_strbuf_init(&text);
-    put_matmul(w, epilogue, call, &text);
-    hn_status status = hn_strbuf_status(&text);
-    char *kept = status ? NULL : hn_arena_strndup(arena, text.ptr, text.len);
-    if (kept) hn_kernel_code_name(out, (hn_str){kept, text.len});
-    else if (!status) status = HN_ERROR(HN_OUT_OF_MEMORY, "no memory for the text of a kernel");
-    hn_strbuf_deinit(&text);
+    writer w = {.program = program,
+                .call = call,
+                .dtype = &dtypes[program->buffers.items[call->operands[0].buffer].dtype]};
+    if (!kinds[call->kind].write || !w.dtype->element) return NULL;
+    hn_strbuf_init(&w.text);
+    hn_status status = write_text(&w, arena, out);
+    hn_strbuf_deinit(&w.text);
     return status;
 }
