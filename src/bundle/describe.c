@@ -219,6 +219,16 @@ static void text_targets(const hn_bundle *b, hn_strbuf *out) {
     }
 }
 
+/* " (19 registers, 64 bytes shared)", of code for a GPU. */
+static void text_use(const hn_bundle *b, const hnb_code *code, hn_strbuf *out) {
+    hn_cubin_use use;
+    if (!hn_bundle_code_use(b, code, &use)) return;
+    hn_strbuf_printf(out, " (%u registers", use.registers);
+    if (use.stack_bytes) hn_strbuf_printf(out, ", %u bytes of stack", use.stack_bytes);
+    if (use.shared_bytes) hn_strbuf_printf(out, ", %u bytes shared", use.shared_bytes);
+    hn_strbuf_putc(out, ')');
+}
+
 /* "kernel k_0123(f32, out f32) params 1: x86-64-v3 object 0, generic object 1 as k_4567". */
 static void text_kernel(const hn_bundle *b, uint32_t kernel, hn_strbuf *out) {
     const hnb_kernel *k = &b->kernels[kernel];
@@ -236,6 +246,7 @@ static void text_kernel(const hn_bundle *b, uint32_t kernel, hn_strbuf *out) {
                          hn_bundle_text(b, b->targets[t].name), c->object);
         if (!hn_str_eq(hn_bundle_str(b, c->symbol), hn_bundle_str(b, k->name)))
             hn_strbuf_printf(out, " as %s", hn_bundle_text(b, c->symbol));
+        text_use(b, c, out);
     }
     hn_strbuf_putc(out, '\n');
 }

@@ -163,6 +163,14 @@ static void json_targets(const hn_bundle *b, hn_strbuf *out) {
     hn_strbuf_putc(out, ']');
 }
 
+static void json_use(const hn_bundle *b, const hnb_code *code, hn_strbuf *out) {
+    hn_cubin_use use;
+    if (!hn_bundle_code_use(b, code, &use)) return;
+    json_number(out, "registers", use.registers);
+    json_number(out, "stack_bytes", use.stack_bytes);
+    json_number(out, "shared_bytes", use.shared_bytes);
+}
+
 static void json_kernel(const hn_bundle *b, uint32_t kernel, hn_strbuf *out) {
     const hnb_kernel *k = &b->kernels[kernel];
     json_begin(out);
@@ -184,6 +192,7 @@ static void json_kernel(const hn_bundle *b, uint32_t kernel, hn_strbuf *out) {
         json_str(b, out, "target", b->targets[t].name);
         json_number(out, "object", c->object);
         json_str(b, out, "symbol", c->symbol);
+        json_use(b, c, out);
         hn_strbuf_putc(out, '}');
     }
     hn_strbuf_puts(out, "]}");

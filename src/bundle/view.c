@@ -250,3 +250,11 @@ hn_status hn_bundle_check_code(const hn_bundle *b) {
     return b->len == h->file_bytes && h->weights_bytes ? check_zeros(b, end, h->weights_offset)
                                                        : NULL;
 }
+
+bool hn_bundle_code_use(const hn_bundle *b, const hnb_code *code, hn_cubin_use *out) {
+    if (code->object == HNB_NO_OBJECT) return false;
+    const hnb_object *o = &b->objects[code->object];
+    if (o->kind != HNB_OBJECT_CUBIN || o->where != HNB_OBJECT_EMBEDDED) return false;
+    const hn_str cubin = {(const char *)b->code + o->offset, o->len};
+    return hn_cubin_use_find(cubin, hn_bundle_text(b, code->symbol), out);
+}

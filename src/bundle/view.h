@@ -2,6 +2,7 @@
 #ifndef HN_BUNDLE_VIEW_H
 #define HN_BUNDLE_VIEW_H
 
+#include "base/cubin.h"
 #include "base/hash.h"
 #include "base/str.h"
 #include "bundle/format.h"
@@ -75,6 +76,8 @@ static inline const hnb_launch *hn_bundle_launch(const hn_bundle *b, const hnb_s
                                                  uint32_t target) {
     return &b->launches[step->launches + (step->launch_count > 1 ? target : 0)];
 }
+/* What a function takes of a GPU. False where the object does not tell it: only cubins do. */
+bool hn_bundle_code_use(const hn_bundle *b, const hnb_code *code, hn_cubin_use *out);
 static inline const hnb_code *hn_bundle_code(const hn_bundle *b, uint32_t kernel, uint32_t target) {
     return &b->codes[b->kernels[kernel].codes + target];
 }

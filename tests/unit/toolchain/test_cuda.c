@@ -3,6 +3,7 @@
 #include "support/driver_leaks.h"
 #include "unit/toolchain/fixture.h"
 
+#include "base/cubin.h"
 #include "base/log.h"
 #include "base/trace.h"
 #include "toolchain/images.h"
@@ -58,6 +59,39 @@ TEST(nvrtc_makes_cubins_and_ptx_in_one_job) {
         EXPECT(hn_images_symbol(bytes, "other") == NULL);
     }
     hn_toolchain_result_deinit(&result);
+    language_end(&l);
+}
+
+/* A stack where an index of an array is not known, and shared memory. */
+TEST(cubins_tell_what_kernels_take) {
+    static const char *const targets[] = {"sm_80", "sm_90a", "sm_120"};
+    language l;
+    if (!language_begin(&l, "cuda")) return language_end(&l);
+    for (int t = 0; t < 3; t++) {
+        hn_strbuf target;
+        hn_toolchain_result result;
+        hn_image image = {.len = 0};
+        hn_cubin_use small = {.registers = 0}, large = small;
+        hn_strbuf_init(&target);
+        hn_list_add(&target, targets[t]);
+        hn_toolchain_job job = job_of(
+            "extern \"C\" __global__ void small(float *p) { *p = 1; }\n"
+            "extern \"C\" __global__ void large(float *p, int n) { __shared__ float s[100]; float v[16];\n"
+            "  for (int i = 0; i < 16; i++) v[i] = p[i]; s[threadIdx.x] = p[n]; __syncthreads();\n"
+            "  for (int i = 0; i < n; i++) v[p[i] > 0 ? 3 : n & 15] += s[i]; p[0] = v[n & 15]; }\n",
+            hn_strbuf_str(&target));
+        job.entries = HN_STR("small\0large\0");
+        EXPECT_OK(hn_toolchain_compile(&l.toolchain, &job, &result));
+        if (result.bytes.len) hn_images_get(hn_strbuf_str(&result.bytes), 0, &image);
+        const hn_str cubin = {image.bytes, image.len};
+        EXPECT(hn_cubin_use_find(cubin, "small", &small));
+        EXPECT(hn_cubin_use_find(cubin, "large", &large));
+        EXPECT(small.registers >= 4 && small.registers < large.registers);
+        EXPECT(!small.stack_bytes && large.stack_bytes >= 64);
+        EXPECT(!small.shared_bytes && large.shared_bytes == 400);
+        hn_toolchain_result_deinit(&result);
+        hn_strbuf_deinit(&target);
+    }
     language_end(&l);
 }
 
