@@ -199,6 +199,7 @@ const hn_snippet c_snippets[] = {
 #define M_FAR_SINCOS                                                                               \
     "  if (any_m((vi)(abs_f(x) > sp_f(8192.0f)))) " LANES                                          \
     "if (!(__builtin_fabsf(x[k]) <= 8192.0f)) y[k] = quarter ? cosf(x[k]) : sinf(x[k]);\n"
+#define M_FAR_ANGLE ""
 #include "codegen/math.def"
     LIBM1D("exp", "exp"),
     LIBM1D("log", "log"),

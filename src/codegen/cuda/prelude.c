@@ -140,6 +140,25 @@ static const hn_snippet snippets[] = {
     {"round_f16", FN "float round_f16(float x) { return h_f(f_h(x)); }\n"},
     {"round_bf16", FN "float round_bf16(float x) { return b_f(f_b(x)); }\n"},
     /* what math.def needs, and its functions */
+    /* x = q * pi/2 + r, |r| <= pi/4, of |x| above 8192: x times 2/pi, of which as many bits are taken
+     * as matter, as an integer. CUDA's own functions keep an array in slow memory for that. */
+    {"far_angle_f", FN
+     "float far_angle_f(float x, int *q) {\n"
+     "  const unsigned u = __float_as_uint(x), m = u << 8 | 0x80000000u;\n"
+     "  const int e = (int)(u >> 23 & 255) - 158, low = e < 34, high = e >= 66;\n"
+     "  const unsigned w0 = low ? 0xa2f9836eu : high ? 0xfc2757d1u : 0x4e441529u;\n"
+     "  const unsigned w1 = low ? 0x4e441529u : high ? 0xf534ddc0u : 0xfc2757d1u;\n"
+     "  const unsigned w2 = low ? 0xfc2757d1u : high ? 0xdb629599u : 0xf534ddc0u;\n"
+     "  const unsigned w3 = low ? 0xf534ddc0u : high ? 0x3c439041u : 0xdb629599u;\n"
+     "  const unsigned long long c = (unsigned long long)m * w2 + ((unsigned long long)m * w3 >> 32);\n"
+     "  const unsigned long long b = (unsigned long long)m * w1 + (c >> 32);\n"
+     "  const unsigned long long a = (unsigned long long)m * w0 + (b >> 32);\n"
+     "  const int shift = (low ? 34 : high ? 98 : 66) - e;\n"
+     "  const unsigned long long turns = a << (64 - shift) | (b << 32 | (unsigned)c) >> shift;\n"
+     "  const int n = (int)((turns + (1ull << 61)) >> 62);\n"
+     "  const float r = (float)((double)(long long)(turns << 2) * 8.5153039502163869e-20);\n"
+     "  *q = x < 0 ? -n : n;\n"
+     "  return x - x != 0 ? x - x : x < 0 ? -r : r;\n}\n"},
     {"sel_f", FN "float sel_f(int m, float a, float b) { return m ? a : b; }\n"},
     {"upto_f", FN "float upto_f(float x, float c) { return x > c ? c : x; }\n"},
     {"from_f", FN "float from_f(float x, float c) { return x < c ? c : x; }\n"},
@@ -161,7 +180,8 @@ static const hn_snippet snippets[] = {
 #define M_FN       FN
 #define M_ONE      FN
 #define M_DECLARE(text)
-#define M_FAR_SINCOS "  if (!(fabsf(x) <= 8192.0f)) y = quarter ? cosf(x) : sinf(x);\n"
+#define M_FAR_SINCOS ""
+#define M_FAR_ANGLE  "  if (!(fabsf(x) <= 8192.0f)) { r = far_angle_f(x, &q); q += quarter; }\n"
 #include "codegen/math.def"
     {"exp_d", FN "double exp_d(double x) { return exp(x); }\n"},
     {"log_d", FN "double log_d(double x) { return log(x); }\n"},

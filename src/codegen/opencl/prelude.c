@@ -153,6 +153,7 @@ static const hn_snippet snippets[] = {
 #define M_ONE      FN
 #define M_DECLARE(text)
 #define M_FAR_SINCOS "  if (!(fabs(x) <= 8192.0f)) y = quarter ? cos(x) : sin(x);\n"
+#define M_FAR_ANGLE  ""
 #include "codegen/math.def"
     {"exp_d", FN "double exp_d(double x) { return exp(x); }\n"},
     {"log_d", FN "double log_d(double x) { return log(x); }\n"},
