@@ -138,17 +138,21 @@ suite_opencl() {
     fi
 }
 
-# Kernels as CUDA C++, which the CPU runs in place of a GPU (tests/support/cuda_on_cpu.c). Samples as of OpenCL.
+# Kernels as CUDA C++, which the CPU runs in place of a GPU (tests/support/cuda_on_cpu.c), and as machine code by NVRTC, if it is
+# there. Samples as of OpenCL.
 suite_cuda() {
+    [ "${CI:-}" != true ] || tools/setup.sh cuda "$build/cuda"
     find "$build" -maxdepth 1 -name 'cuda_test_*' -type f -perm -u+x | sort | run_programs
     if [ -d "$HENRY_TEST_MODELS/models" ]; then
         for dir in "$HENRY_TEST_MODELS"/models/*/; do echo "$build/cuda_run_models $dir"; done | run_programs
+        tests/cuda/compile_models.sh
     else
         echo "0 passed, 0 failed, 1 skipped"
     fi
     local every=20 graphs=100
     [ "${HENRY_TEST_ALL:-}" ] && every=1 graphs=2000
     for k in $(seq 0 $((jobs - 1))); do echo "$build/cuda_run_cases --part $((every * k))/$((every * jobs)) --kernels"; done | run_programs
+    echo "$build/cuda_run_cubins --cases 0/$every --graphs 0 $graphs" | run_programs
     for k in $(seq 0 $((jobs - 1))); do echo "$build/cuda_run_graphs $((k * graphs / jobs)) $((graphs / jobs)) --kernels --batch 16"; done | run_programs
 }
 

@@ -87,6 +87,12 @@ hn_status hn_driver_passes(hn_driver *d) HN_MUST_USE;
 /* kernels.c: text of every kernel; then units to the compile service; then their objects. */
 hn_status hn_driver_print_kernels(hn_driver *d) HN_MUST_USE;
 hn_status hn_driver_submit(hn_driver *d) HN_MUST_USE;
+hn_status hn_driver_submit_unit(hn_driver *d, const hn_target *target,
+                                const hn_kernel_code *const *kernels, uint32_t count,
+                                hn_future **out) HN_MUST_USE;
+/* fit.c: waits for units for GPUs, and replaces kernels that take more than the processor has by
+ * other plans of the same. `*out_replaced`: the units are no longer those of the kernels. */
+hn_status hn_driver_fit(hn_driver *d, bool *out_replaced) HN_MUST_USE;
 /* image.c: the schedule as wrapper IR, and memory for its lines. */
 hn_status hn_driver_wrapper(hn_driver *d, hn_wrapper **out) HN_MUST_USE;
 hn_status hn_driver_plan(hn_wrapper *wrapper, hn_memory_plan *out) HN_MUST_USE;

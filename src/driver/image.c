@@ -127,7 +127,7 @@ hn_status hn_driver_image(hn_driver *d, hn_wrapper *wrapper, hn_strbuf *out) {
     hn_status status = collect_objects(d, artifacts, objects);
     int64_t compiled = hn_now_ns();
     if (!status) status = make_image(d, wrapper, objects, out);
-    d->stats.compile_ns = compiled - begin;
+    d->stats.compile_ns += compiled - begin;
     d->stats.bundle_ns = hn_now_ns() - compiled;
     for (uint32_t u = 0; u < d->units.count; u++) hn_artifact_release(artifacts[u]);
     return status;

@@ -1,5 +1,6 @@
 /* kernels.c: prints every kernel, finds equal ones, packs the different ones into translation units
- * and hands those to the compile service. */
+ * and hands those to the compile service. Kernels that do not fit a processor are replaced
+ * (fit.c). */
 #include "driver/driver.h"
 
 #include "base/log.h"
@@ -35,6 +36,16 @@ static hn_status print_operation(hn_driver *d, const hn_driver_level *level, hn_
     return kind->operation(d->program, call, &d->arena, out);
 }
 
+/* Of equal kernels the first. */
+static hn_status add_different(hn_driver *d, hn_driver_level *level, const hn_kernel_code *kernel,
+                               hn_strmap *known) {
+    hn_str key = {(const char *)kernel->digest.bytes, sizeof kernel->digest.bytes};
+    if (hn_strmap_get(known, key)) return NULL;
+    HN_TRY(hn_strmap_put(known, key, level->unique.count));
+    HN_PUSH(&d->arena, &level->unique, kernel);
+    return NULL;
+}
+
 /* Of every step, and of equal kernels the first. */
 static hn_status print_steps(hn_driver *d, hn_driver_level *level, hn_arena *scratch) {
     hn_strmap known;
@@ -47,11 +58,9 @@ static hn_status print_steps(hn_driver *d, hn_driver_level *level, hn_arena *scr
         else if (step->kind == HN_STEP_EXTERN)
             HN_TRY(print_operation(d, level, step->item, kernel));
         if (!kernel->text.ptr) continue;
-        hn_str key = {(const char *)kernel->digest.bytes, sizeof kernel->digest.bytes};
-        if (hn_strmap_get(&known, key)) continue;
-        HN_TRY(hn_strmap_put(&known, key, level->unique.count));
-        HN_PUSH(&d->arena, &level->unique, kernel);
-        dump_kernel(d, kernel);
+        const uint32_t before = level->unique.count;
+        HN_TRY(add_different(d, level, kernel, &known));
+        if (level->unique.count > before) dump_kernel(d, kernel);
     }
     return NULL;
 }
@@ -108,12 +117,12 @@ static hn_status flags_of(hn_driver *d, const hn_target *target, const char ***o
     return NULL;
 }
 
-static hn_status submit_unit(hn_driver *d, const hn_target *target,
-                             const hn_kernel_code *const *kernels, uint32_t count) {
+hn_status hn_driver_submit_unit(hn_driver *d, const hn_target *target,
+                                const hn_kernel_code *const *kernels, uint32_t count,
+                                hn_future **out) {
     hn_strbuf text;
     const char **entries, **flags;
     size_t flag_count = 0;
-    hn_future *future = NULL;
     HN_NEW(&d->scratch, entries, count);
     HN_TRY(flags_of(d, target, &flags, &flag_count));
     for (uint32_t k = 0; k < count; k++) entries[k] = kernels[k]->name;
@@ -131,11 +140,9 @@ static hn_status submit_unit(hn_driver *d, const hn_target *target,
                                                 .flag_count = flag_count,
                                                 .target = &target->architecture,
                                                 .target_count = target->architecture != NULL},
-                                   &future);
+                                   out);
     hn_strbuf_deinit(&text);
-    if (status) return status;
-    HN_PUSH(&d->arena, &d->units, future);
-    return NULL;
+    return status;
 }
 
 static hn_status submit_level(hn_driver *d, hn_driver_level *level) {
@@ -159,8 +166,11 @@ static hn_status submit_level(hn_driver *d, hn_driver_level *level) {
         load[best] += level->unique.items[k]->text.len;
         members[best][sizes[best]++] = level->unique.items[k];
     }
-    for (uint32_t u = 0; u < units; u++)
-        HN_TRY(submit_unit(d, &level->target, members[u], sizes[u]));
+    for (uint32_t u = 0; u < units; u++) {
+        hn_future *future;
+        HN_TRY(hn_driver_submit_unit(d, &level->target, members[u], sizes[u], &future));
+        HN_PUSH(&d->arena, &d->units, future);
+    }
     return NULL;
 }
 
@@ -177,11 +187,38 @@ static hn_status place_steps(hn_driver *d, hn_driver_level *level) {
     return NULL;
 }
 
+static hn_status submit_levels(hn_driver *d) {
+    d->units.count = 0;
+    for (uint32_t l = 0; l < d->level_count; l++) HN_TRY(submit_level(d, &d->levels[l]));
+    return NULL;
+}
+
+/* The different ones of kernels of which some were replaced. */
+static hn_status list_again(hn_driver *d, hn_driver_level *level) {
+    hn_strmap known;
+    hn_strmap_init(&known, &d->scratch);
+    d->stats.kernels_unique -= level->unique.count;
+    level->unique.count = 0;
+    for (uint32_t k = 0; k < d->schedule.steps.count; k++)
+        if (level->step_kernels[k].text.ptr)
+            HN_TRY(add_different(d, level, &level->step_kernels[k], &known));
+    d->stats.kernels_unique += level->unique.count;
+    return NULL;
+}
+
+/* Units without the kernels that were replaced, and with those that replace them. */
+static hn_status submit_fitting(hn_driver *d) {
+    bool replaced;
+    HN_TRY(hn_driver_fit(d, &replaced));
+    if (!replaced) return NULL;
+    for (uint32_t l = 0; l < d->level_count; l++) HN_TRY(list_again(d, &d->levels[l]));
+    return submit_levels(d);
+}
+
 hn_status hn_driver_submit(hn_driver *d) {
     HN_TRY(hn_scope_create(d->service, &d->scope));
-    for (uint32_t l = 0; l < d->level_count; l++) {
-        HN_TRY(submit_level(d, &d->levels[l]));
-        HN_TRY(place_steps(d, &d->levels[l]));
-    }
+    HN_TRY(submit_levels(d));
+    HN_TRY(submit_fitting(d));
+    for (uint32_t l = 0; l < d->level_count; l++) HN_TRY(place_steps(d, &d->levels[l]));
     return NULL;
 }

@@ -1,0 +1,130 @@
+/* fit.c: kernels for GPUs that do not fit their processor.
+ *
+ * The planner does not know how many registers a form takes: the compiler does. What does not fit
+ * goes to the stack, which is slow memory: such a kernel is replaced by the next best plan that
+ * has no stack, or else the least. The other plans are compiled only if the first one needs it. */
+#include "driver/driver.h"
+
+#include "base/cubin.h"
+#include "base/log.h"
+#include "base/map.h"
+#include "base/trace.h"
+
+/* Of the plans for a kernel, behind the best one. */
+enum { PLANS_MAX = 4 };
+
+/* A step whose kernel may be replaced. */
+typedef struct candidate {
+    hn_kernel_code *kernel; /* of the step */
+    const hn_kernel *scheduled;
+    hn_kernel_code others[PLANS_MAX];
+    hn_future *futures[PLANS_MAX]; /* equal kernels of several steps have one each: one job */
+    uint32_t count, stack_bytes;
+} candidate;
+
+typedef struct candidates {
+    candidate *items;
+    uint32_t count, cap;
+} candidates;
+
+/* Of a kernel, when its unit is done; 0 where the code does not tell. */
+static hn_status stack_of(hn_future *future, const hn_target *target, const hn_kernel_code *kernel,
+                          uint32_t *out) {
+    hn_artifact *artifact;
+    hn_image image;
+    hn_cubin_use use = {.stack_bytes = 0};
+    *out = 0;
+    HN_TRY(hn_future_wait(future, -1, &artifact));
+    hn_status status = hn_artifact_image_find(artifact, target->architecture, &image);
+    if (!status && hn_cubin_use_find((hn_str){image.bytes, image.len}, kernel->name, &use))
+        *out = use.stack_bytes;
+    hn_artifact_release(artifact);
+    return status;
+}
+
+/* The stack of the different kernels of a level, by digest; none if there are none. */
+static hn_status list_stacks(hn_driver *d, const hn_driver_level *level, hn_strmap *out) {
+    for (uint32_t k = 0; k < level->unique.count; k++) {
+        const hn_kernel_code *kernel = level->unique.items[k];
+        const hn_str key = {(const char *)kernel->digest.bytes, sizeof kernel->digest.bytes};
+        uint32_t bytes;
+        HN_TRY(stack_of(d->units.items[level->unit_of[k]], &level->target, kernel, &bytes));
+        if (bytes) HN_TRY(hn_strmap_put(out, key, bytes));
+    }
+    return NULL;
+}
+
+static hn_status list_candidates(hn_driver *d, hn_driver_level *level, candidates *out) {
+    hn_strmap stacks;
+    hn_strmap_init(&stacks, &d->arena);
+    HN_TRY(list_stacks(d, level, &stacks));
+    for (uint32_t k = 0; k < d->schedule.steps.count; k++) {
+        const hn_step *step = &d->schedule.steps.items[k];
+        hn_kernel_code *kernel = &level->step_kernels[k];
+        const hn_str key = {(const char *)kernel->digest.bytes, sizeof kernel->digest.bytes};
+        const uint64_t *bytes = step->kind == HN_STEP_KERNEL ? hn_strmap_get(&stacks, key) : NULL;
+        if (bytes)
+            HN_PUSH(&d->arena, out,
+                    ((candidate){.kernel = kernel,
+                                 .scheduled = step->kernel,
+                                 .stack_bytes = (uint32_t)*bytes}));
+    }
+    return NULL;
+}
+
+/* The other plans, printed and on their way. */
+static hn_status submit_others(hn_driver *d, const hn_target *target, candidate *c) {
+    hn_form *plans[PLANS_MAX + 1];
+    uint32_t count = 0;
+    HN_TRY(target->kind->plan(d->program, c->scheduled, target, PLANS_MAX + 1, &d->arena,
+                              &d->scratch, plans, &count));
+    for (uint32_t k = 1; k < count; k++) {
+        hn_kernel_code *code = &c->others[c->count];
+        HN_TRY(hn_target_print_form(target, plans[k], &d->arena, &d->scratch, code));
+        HN_TRY(hn_driver_submit_unit(d, target, (const hn_kernel_code *const[]){code}, 1,
+                                     &c->futures[c->count]));
+        c->count++;
+    }
+    return NULL;
+}
+
+static hn_status choose(const hn_target *target, candidate *c, bool *replaced) {
+    const hn_kernel_code *best = NULL;
+    uint32_t least = c->stack_bytes;
+    for (uint32_t k = 0; k < c->count && least; k++) {
+        uint32_t bytes;
+        HN_TRY(stack_of(c->futures[k], target, &c->others[k], &bytes));
+        if (bytes < least) least = bytes, best = &c->others[k];
+    }
+    hn_log("toolchain", HN_LOG_INFO, "kernel '%s' for %s has %u bytes of stack: %s with %u",
+           c->kernel->name, target->name, c->stack_bytes, best ? best->name : "none is better",
+           least);
+    if (best) *c->kernel = *best, *replaced = true;
+    return NULL;
+}
+
+static hn_status fit_level(hn_driver *d, hn_driver_level *level, bool *replaced) {
+    candidates list = {.count = 0};
+    HN_TRY(list_candidates(d, level, &list));
+    for (uint32_t k = 0; k < list.count; k++)
+        HN_TRY(submit_others(d, &level->target, &list.items[k]));
+    for (uint32_t k = 0; k < list.count; k++)
+        HN_TRY(choose(&level->target, &list.items[k], replaced));
+    return NULL;
+}
+
+static hn_status fit_levels(hn_driver *d, bool *replaced) {
+    HN_TRY(hn_scope_wait(d->scope, HN_OPT(&d->options, progress),
+                         HN_OPT(&d->options, progress_context)));
+    for (uint32_t l = 0; l < d->level_count; l++) HN_TRY(fit_level(d, &d->levels[l], replaced));
+    return NULL;
+}
+
+hn_status hn_driver_fit(hn_driver *d, bool *out_replaced) {
+    *out_replaced = false;
+    if (!d->levels[0].target.architecture) return NULL; /* all levels are of one kind */
+    const int64_t begin = hn_now_ns();
+    hn_status status = fit_levels(d, out_replaced);
+    d->stats.compile_ns = hn_now_ns() - begin;
+    return status;
+}
