@@ -104,8 +104,8 @@ hn_status hn_target_print_form(const hn_target *target, const hn_form *form, hn_
 
 /* What this machine's CPUID shows. */
 hn_target hn_target_host(void);
-/* By name, or of a CPU by what base/cpu.h takes; "cuda": what is best for the first NVIDIA GPU of
- * this machine. Errors: invalid-argument, listing the names; of "cuda" those of base/cuda.h. */
+/* By name, or of a CPU by what base/cpu.h takes; "cuda", "cuda:1": what is best for this NVIDIA
+ * GPU of the machine. Errors: invalid-argument, listing the names; of "cuda" those of base/cuda.h. */
 hn_status hn_target_named(hn_str name, hn_target *out) HN_MUST_USE;
 /* Whose threads the scheduler has to keep busy: multiprocessors, or those that the caller has. */
 uint32_t hn_target_threads(const hn_target *target, uint32_t of_caller);

@@ -4,6 +4,7 @@
 #include "base/compiler.h"
 #include "base/cpu.h"
 #include "base/cuda.h"
+#include "base/device.h"
 #include "base/gpu_arch.h"
 #include "codegen/c/c.h"
 #include "codegen/cuda/cuda.h"
@@ -156,13 +157,24 @@ static hn_status refuse_name(hn_str name) {
     return status;
 }
 
-/* The best for the first GPU of this machine. */
-static hn_status of_gpu(hn_target *out) {
+/* "cuda", "cuda:1", "cuda:GPU-8f2c" */
+static hn_status find_gpu(hn_str name, hn_cuda_device *out) {
     hn_cuda cuda;
+    hn_device device;
+    char text[80];
+    const char *uuid;
+    snprintf(text, sizeof text, HN_STR_FMT, HN_STR_ARG(name));
+    HN_TRY(hn_device_parse(text, &device, &uuid));
+    HN_TRY(hn_cuda_load(&cuda));
+    if (uuid) HN_TRY(hn_cuda_device_named(&cuda, uuid, &device.number));
+    return hn_cuda_device_get(&cuda, device.number, out);
+}
+
+/* The best for a GPU of this machine. */
+static hn_status of_gpu(hn_str name, hn_target *out) {
     hn_cuda_device device;
     int best = -1;
-    HN_TRY(hn_cuda_load(&cuda));
-    HN_TRY(hn_cuda_device_get(&cuda, 0, &device));
+    HN_TRY(find_gpu(name, &device));
     for (size_t k = 0; k < HN_COUNT_OF(others); k++) {
         if (others[k].kind != &cuda_device) continue;
         int fitness = hn_arch_fitness(others[k].architecture, (int)device.arch);
@@ -174,7 +186,8 @@ static hn_status of_gpu(hn_target *out) {
 }
 
 hn_status hn_target_named(hn_str name, hn_target *out) {
-    if (hn_str_eq(name, HN_STR("cuda"))) return of_gpu(out);
+    if (name.len >= 4 && memcmp(name.ptr, "cuda", 4) == 0 && (name.len == 4 || name.ptr[4] == ':'))
+        return of_gpu(name, out);
     for (size_t k = 0; k < HN_COUNT_OF(others); k++) {
         if (!hn_str_eq(name, hn_str_of(others[k].name))) continue;
         *out = others[k];

@@ -72,7 +72,9 @@ hn_status hn_driver_targets(hn_driver *d) HN_MUST_USE;
 static inline const char *hn_driver_language(const hn_driver *d) {
     return d->levels[0].target.kind->language;
 }
-/* From the graph that the passes left to an image. */
+/* From the graph that the passes left to the text of every kernel; no compiler is needed. */
+hn_status hn_driver_kernels(hn_driver *d) HN_MUST_USE;
+/* ... to an image. */
 hn_status hn_driver_build(hn_driver *d, hn_strbuf *image) HN_MUST_USE;
 /* The time since *mark, which moves to now. */
 int64_t hn_driver_lap(int64_t *mark);

@@ -1,8 +1,8 @@
-/* print_kernels.c: the kernels that come of a graph in text form, as C, one after another.
+/* print_kernels.c: the kernels that come of a graph in text form, as source text, one after another.
  *
- *     print_kernels [--target CPU] FILE.hnir
+ *     print_kernels [--target TARGET] FILE.hnir
  *
- * Only different kernels are printed, without the snippets that they call. Nothing is run. */
+ * Only different kernels are printed, without the snippets that they call. Nothing is compiled. */
 #include "base/file.h"
 #include "driver/driver.h"
 
@@ -12,17 +12,19 @@
 static void print_text(void *context, const char *text) { fprintf(context, "\n%s", text); }
 
 static hn_status print_graph(hn_graph *graph, const char *target) {
-    hn_service *service = NULL;
-    hn_compiled *compiled = NULL;
-    HN_TRY(hn_service_create(&(hn_service_options){.cache_dir = ""}, &service));
+    hn_driver d;
     hn_compile_options options = {.threads = 2,
                                   .target = target,
                                   .dump_after = "codegen",
                                   .dump = print_text,
                                   .dump_context = stdout};
-    hn_status status = hn_compile_graph(graph, service, &options, &compiled);
-    hn_compiled_release(compiled);
-    hn_service_destroy(service);
+    hn_driver_init(&d, &options, NULL);
+    d.graph = graph;
+    d.sym = graph->sym;
+    hn_status status = hn_driver_targets(&d);
+    if (!status) status = hn_driver_passes(&d);
+    if (!status) status = hn_driver_kernels(&d);
+    hn_driver_deinit(&d);
     return status;
 }
 
@@ -48,7 +50,7 @@ int main(int argc, char **argv) {
     int at = 1;
     if (argc > 2 && strcmp(argv[1], "--target") == 0) target = argv[2], at = 3;
     if (argc != at + 1) {
-        fprintf(stderr, "usage: print_kernels [--target CPU] FILE.hnir\n");
+        fprintf(stderr, "usage: print_kernels [--target TARGET] FILE.hnir\n");
         return 2;
     }
     hn_status status = print_file(argv[at], target);

@@ -129,6 +129,7 @@ static const char *target_of(const tool_options *options) {
     const char *name;
     /* tool_device_check has told */
     if (options->device) hn_status_free(hn_device_parse(options->device, &device, &name));
+    if (!options->target && device.kind == HN_DEVICE_CUDA) return options->device; /* of its own */
     if (!options->target && device.kind != HN_DEVICE_CPU) return hn_device_kind_name(device.kind);
     if (options->target || !options->targets.count) return options->target;
     return options->targets.items[0];
