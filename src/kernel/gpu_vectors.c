@@ -18,15 +18,27 @@
 
 /* ---- how accesses go along a variable ---- */
 
-/* Whether an index goes up by one, and is a multiple of `vector` where the variable is. */
-static bool is_vector(const hn_gpu_planner *pl, hn_expr index, hn_expr last, int64_t vector) {
-    hn_expr coeff, rest;
-    return hn_sym_affine(pl->sym, index, last, &coeff, &rest) &&
-           hn_sym_is_value(pl->sym, coeff, 1) && hn_sym_divisor(pl->sym, rest) % vector == 0;
+/* How many elements behind the begin of its memory, which is aligned, a buffer begins: a parameter
+ * may be a part of its storage. */
+static int64_t begin_of(const hn_gpu_planner *pl, hn_buf b) {
+    const hn_buffer *buffer = &pl->p->buffers.items[b];
+    if (buffer->kind != HN_BUFFER_INPUT || buffer->input >= pl->p->graph->inputs.count) return 0;
+    const hn_input *in = &pl->p->graph->inputs.items[buffer->input];
+    return in->kind == HN_INPUT_USER ? 0 : in->storage_offset_elems;
 }
 
 static bool is_contiguous(const hn_gpu_planner *pl, hn_expr index, hn_expr last) {
-    return is_vector(pl, index, last, 1);
+    hn_expr coeff, rest;
+    return hn_sym_affine(pl->sym, index, last, &coeff, &rest) && hn_sym_is_value(pl->sym, coeff, 1);
+}
+
+/* Whether an index of a buffer goes up by one, and is aligned where the variable is a multiple of
+ * `vector`. */
+static bool is_vector(const hn_gpu_planner *pl, hn_buf b, hn_expr index, hn_expr last,
+                      int64_t vector) {
+    hn_expr coeff, rest;
+    return is_contiguous(pl, index, last) && hn_sym_affine(pl->sym, index, last, &coeff, &rest) &&
+           hn_sym_divisor(pl->sym, rest) % vector == 0 && begin_of(pl, b) % vector == 0;
 }
 
 static bool is_local(const hn_gpu_planner *pl, hn_buf b) {
@@ -39,7 +51,7 @@ static void limit_vector(const hn_gpu_planner *pl, hn_buf b, hn_expr index, hn_e
     if (is_local(pl, b) || !is_contiguous(pl, index, last)) return;
     *any = true;
     while (*vector > 1 &&
-           (*vector * hn_gpu_size_of(pl, b) > bytes || !is_vector(pl, index, last, *vector)))
+           (*vector * hn_gpu_size_of(pl, b) > bytes || !is_vector(pl, b, index, last, *vector)))
         *vector /= 2;
 }
 
@@ -129,15 +141,15 @@ static bool uses_indirect(const hn_gpu_planner *pl, hn_expr index, bool varying_
 /* ---- squares ---- */
 
 /* Whether an index is contiguous along another variable than the last one. */
-static bool is_transposed(const hn_gpu_planner *pl, hn_expr index, hn_expr along, hn_expr last,
-                          int64_t vector) {
+static bool is_transposed(const hn_gpu_planner *pl, hn_buf b, hn_expr index, hn_expr along,
+                          hn_expr last, int64_t vector) {
     return along && hn_sym_uses(pl->sym, index, last) && !is_contiguous(pl, index, last) &&
-           is_vector(pl, index, along, vector);
+           is_vector(pl, b, index, along, vector);
 }
 
 static bool is_read_across(const hn_gpu_planner *pl, const hn_sop *op, hn_expr along,
                            hn_expr last) {
-    return op->kind == HN_SOP_LOAD && is_transposed(pl, op->index, along, last, 1);
+    return op->kind == HN_SOP_LOAD && is_transposed(pl, op->buffer, op->index, along, last, 1);
 }
 
 hn_expr hn_gpu_transposed(const hn_gpu_planner *pl, const hn_expr *vars, uint32_t count) {
@@ -165,7 +177,7 @@ uint32_t hn_gpu_tile_vector(const hn_gpu_planner *pl, hn_expr along, hn_expr las
         const hn_sop *op = &phase->body.items[s];
         if (!is_read_across(pl, op, along, last)) continue;
         while (vector > 1 && (vector * hn_gpu_size_of(pl, op->buffer) > pl->facts->vector_bytes ||
-                              !is_vector(pl, op->index, along, vector)))
+                              !is_vector(pl, op->buffer, op->index, along, vector)))
             vector /= 2;
     }
     return vector;
@@ -233,14 +245,15 @@ static bool has_array(const hn_gpu_planner *pl, hn_buf b, hn_expr index, hn_expr
     if (local < pl->k->locals.count) return l->keeps && !pl->locals[local];
     if (l->vector == 1 && l->unroll == 1 && !l->keeps) return false;
     if (!hn_sym_uses(pl->sym, index, last) || uses_indirect(pl, index, true)) return false;
-    if (l->vector > 1 && !is_vector(pl, index, last, l->vector)) return false;
+    if (l->vector > 1 && !is_vector(pl, b, index, last, l->vector)) return false;
     return is_own(pl, b, index);
 }
 
 /* A load along the other variable of a square goes through shared memory, too. */
 static bool add_square(hn_gpu_planner *pl, const hn_gpu_run *run, const hn_sop *op) {
     const hn_gpu_tile *tile = run->tile;
-    if (!tile || !is_transposed(pl, op->index, tile->along, tile->last, pl->layout->vector) ||
+    if (!tile ||
+        !is_transposed(pl, op->buffer, op->index, tile->along, tile->last, pl->layout->vector) ||
         uses_indirect(pl, op->index, false) || !is_own(pl, op->buffer, op->index))
         return false;
     add_array(pl, op->buffer, op->index);

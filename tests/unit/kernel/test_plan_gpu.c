@@ -2,6 +2,7 @@
  * interpreter, for sizes that fill vectors, threads and groups or do not; and what the forms are. */
 #include "base/compiler.h"
 #include "kernel/plan_gpu.h"
+#include "lower/lower.h"
 #include "tests/support/form_run.h"
 #include "tests/support/imaginary_gpu.h"
 #include "tests/support/random_graph.h"
@@ -14,6 +15,7 @@ typedef struct chooser {
     uint32_t number;
     bool any;       /* a kernel has such a plan */
     uint32_t reads; /* MOVEs from arguments in the last form */
+    uint32_t wide;  /* MOVEs of several elements from or to arguments */
 } chooser;
 
 static uint32_t count_reads(const hn_form *f) {
@@ -21,6 +23,17 @@ static uint32_t count_reads(const hn_form *f) {
     for (hn_fid s = 1; s < f->stmts.count; s++)
         count += f->stmts.items[s].kind == HN_FORM_MOVE &&
                  f->memories.items[f->stmts.items[s].from].space == HN_SPACE_ARGUMENT;
+    return count;
+}
+
+static uint32_t count_wide(const hn_form *f) {
+    uint32_t count = 0;
+    for (hn_fid s = 1; s < f->stmts.count; s++) {
+        const hn_form_stmt *stmt = &f->stmts.items[s];
+        count += stmt->kind == HN_FORM_MOVE && stmt->count > 1 &&
+                 (f->memories.items[stmt->from].space == HN_SPACE_ARGUMENT ||
+                  f->memories.items[stmt->memory].space == HN_SPACE_ARGUMENT);
+    }
     return count;
 }
 
@@ -34,6 +47,7 @@ static hn_status choose(void *context, const hn_program *p, const hn_kernel *k, 
     c->any |= c->number < count;
     *out = plans[c->number < count ? c->number : count - 1];
     c->reads = count_reads(*out);
+    c->wide = count_wide(*out);
     return NULL;
 }
 
@@ -191,6 +205,54 @@ TEST(rows_are_read_once) {
     EXPECT_INT(reads_of_best(NORM("136")), 1);
     EXPECT_INT(reads_of_best(NORM("257")), 1);
     EXPECT(reads_of_best(NORM("4*s0")) > 1);
+}
+
+static hn_status plan_only(const char *statements, hn_arena *arena, hn_arena *scratch,
+                           hn_graph **graph, chooser *c) {
+    const hn_sched_options how = {.threads = hn_test_gpu.multiprocessors,
+                                  .limits = &hn_test_gpu.limits};
+    hn_schedule schedule;
+    hn_program *p;
+    hn_sym *sym;
+    hn_form *f;
+    HN_TRY(hn_sym_create(arena, &sym));
+    HN_TRY(hn_graph_parse(arena, sym, hn_str_of(statements), graph));
+    HN_TRY(hn_lower(*graph, NULL, arena, scratch, &p));
+    HN_TRY(hn_schedule_program(p, &how, arena, scratch, &schedule));
+    if (schedule.steps.count != 1) return HN_ERROR(HN_INTERNAL, "it is not one kernel");
+    return choose(c, p, schedule.steps.items[0].kernel, arena, scratch, &f);
+}
+
+static uint32_t wide_of_best(const char *graph_text) {
+    hn_arena arena, scratch;
+    hn_graph *graph = NULL;
+    chooser c = {0};
+    hn_arena_init(&arena);
+    hn_arena_init(&scratch);
+    EXPECT_OK(plan_only(graph_text, &arena, &scratch, &graph, &c));
+    if (graph) hn_graph_deinit(graph);
+    hn_arena_deinit(&scratch);
+    hn_arena_deinit(&arena);
+    return c.wide;
+}
+
+/* A parameter that is a part of its storage: an access of 16 bytes there would be a fault. */
+TEST(parameters_inside_of_their_storage_are_not_aligned) {
+#define PARAMETER(offset)                                                                          \
+    "graph {\nstorage 1 : 4352 bytes record \"w\"\n"                                               \
+    "input parameter %w : f32[16, 64] storage 1 offset " offset " \"w\"\n%y = abs(%w)\n"           \
+    "output user %y \"\"\n}\n"
+    EXPECT_INT(wide_of_best(PARAMETER("0")), 2);
+    EXPECT_INT(wide_of_best(PARAMETER("64")), 2);
+    EXPECT_INT(wide_of_best(PARAMETER("1")), 0);
+    EXPECT_INT(wide_of_best(PARAMETER("6")), 2);
+#define TRANSPOSED(offset)                                                                         \
+    "graph {\nstorage 1 : 65600 bytes record \"w\"\n"                                              \
+    "input parameter %w : f32[128, 128] storage 1 offset " offset " \"w\"\n"                       \
+    "input user %x : f32[128, 128] \"x\"\n%t = permute(%w, dims=[1, 0])\n%y = add(%x, %t)\n"       \
+    "output user %y \"\"\n}\n"
+    EXPECT(wide_of_best(TRANSPOSED("0")) > 0);
+    EXPECT_INT(wide_of_best(TRANSPOSED("3")), 0);
 }
 
 TEST_MAIN
