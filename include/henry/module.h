@@ -79,6 +79,10 @@ typedef struct hn_module_options {
     /* how much memory of a CUDA device the module may take; beyond it, what needs memory fails with
      * out-of-memory. 0: all that there is */
     uint64_t device_memory_bytes;
+    /* On CUDA: from the second run with the same sizes on, the steps are launched as one CUDA graph,
+     * which is brought up to date when addresses change. At most 32 graphs of a module; programs
+     * with steps that the host decides or does run as usual, as do runs with hooks. */
+    bool device_graphs;
 } hn_module_options;
 
 /* Loads a bundle file. The file is mapped: weights are shared with other processes and never
@@ -482,6 +486,8 @@ typedef struct hn_module_stats {
     uint32_t host_steps;
     /* copied for runs between the CPU's memory and that of the device */
     uint64_t bytes_to_device, bytes_from_device;
+    /* with device_graphs: how often a graph was made or brought up to date; runs that launched one */
+    uint64_t graphs_made, graph_runs;
 } hn_module_stats;
 HN_API void hn_module_stats_get(hn_module *module, hn_module_stats *out);
 

@@ -20,6 +20,8 @@ typedef struct hn_cuda_function_ *hn_cuda_function;
 typedef struct hn_cuda_stream_ *hn_cuda_stream;
 typedef struct hn_cuda_event_ *hn_cuda_event;
 typedef struct hn_cuda_pool_ *hn_cuda_pool;
+typedef struct hn_cuda_graph_ *hn_cuda_graph;
+typedef struct hn_cuda_graph_exec_ *hn_cuda_graph_exec;
 
 /* CUresult: those that are treated in a way of their own */
 enum {
@@ -70,6 +72,15 @@ enum { HN_CUDA_HOST_ALLOC_PORTABLE = 1, HN_CUDA_HOST_ALLOC_MAPPED = 2 };
 enum { HN_CUDA_POINTER_MEMORY_TYPE = 2, HN_CUDA_MEMORY_HOST = 1, HN_CUDA_MEMORY_DEVICE = 2 };
 enum { HN_CUDA_JIT_ERROR_LOG = 5, HN_CUDA_JIT_ERROR_LOG_BYTES = 6 };
 enum { HN_CUDA_POOL_RELEASE_THRESHOLD = 4 };
+
+/* Of this mode, other threads and calls that are no work of the stream are not disturbed. */
+enum { HN_CUDA_CAPTURE_RELAXED = 2 };
+
+/* CUgraphExecUpdateResultInfo */
+typedef struct hn_cuda_graph_update {
+    int result;
+    void *node, *from_node;
+} hn_cuda_graph_update;
 
 /* CUuuid */
 typedef struct hn_cuda_uuid {
@@ -149,12 +160,21 @@ typedef struct hn_cuda_pool_options {
     X(cuLaunchKernel, "cuLaunchKernel",                                                            \
       (hn_cuda_function function, unsigned grid_x, unsigned grid_y, unsigned grid_z,               \
        unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,                \
-       hn_cuda_stream stream, void **params, void **extra))
+       hn_cuda_stream stream, void **params, void **extra))                                        \
+    X(cuStreamBeginCapture, "cuStreamBeginCapture_v2", (hn_cuda_stream stream, int mode))          \
+    X(cuStreamEndCapture, "cuStreamEndCapture", (hn_cuda_stream stream, hn_cuda_graph * out))      \
+    X(cuGraphInstantiate, "cuGraphInstantiateWithFlags",                                           \
+      (hn_cuda_graph_exec * out, hn_cuda_graph graph, unsigned long long flags))                   \
+    X(cuGraphLaunch, "cuGraphLaunch", (hn_cuda_graph_exec exec, hn_cuda_stream stream))            \
+    X(cuGraphDestroy, "cuGraphDestroy", (hn_cuda_graph graph))                                     \
+    X(cuGraphExecDestroy, "cuGraphExecDestroy", (hn_cuda_graph_exec exec))
 
 /* Those that a driver may lack: they are NULL then. */
 #define HN_CUDA_NEWER_FUNCTIONS(X)                                                                 \
     X(cuFuncGetParamInfo, "cuFuncGetParamInfo", /* CUDA 12.4 */                                    \
-      (hn_cuda_function function, size_t index, size_t * out_offset, size_t * out_bytes))
+      (hn_cuda_function function, size_t index, size_t * out_offset, size_t * out_bytes))          \
+    X(cuGraphExecUpdate, "cuGraphExecUpdate_v2", /* CUDA 12.0 */                                   \
+      (hn_cuda_graph_exec exec, hn_cuda_graph graph, hn_cuda_graph_update * out))
 
 /* The functions. A copy with other functions in it is as good. */
 typedef struct hn_cuda {

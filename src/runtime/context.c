@@ -120,7 +120,10 @@ void hn_context_give(hn_module *m, hn_context *c) {
     m->stats.runs++;
     m->stats.bytes_to_device += c->bytes_in;
     m->stats.bytes_from_device += c->bytes_out;
-    c->bytes_in = c->bytes_out = 0; /* in the list it is another thread's */
+    m->stats.graphs_made += c->graphs_made;
+    m->stats.graph_runs += c->graph_runs;
+    /* in the list it is another thread's */
+    c->bytes_in = c->bytes_out = c->graphs_made = c->graph_runs = 0;
     pthread_mutex_unlock(&m->lock);
 }
 

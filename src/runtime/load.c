@@ -157,6 +157,7 @@ static hn_status module_init(hn_module *m, const void *bytes, size_t len,
     HN_TRY(hn_stages_init(m));
     HN_TRY(hn_profiles_init(m, options->profile));
     count_steps(m);
+    m->records = options->device_graphs && hn_recordings_can(m);
     return hn_module_info_init(m);
 }
 

@@ -149,6 +149,18 @@ typedef struct hn_bound_output {
     int64_t target_offset_bytes;
 } hn_bound_output;
 
+/* The steps of a bound, recorded (recordings.c). */
+typedef struct hn_bound_recording {
+    hn_recording *of_device; /* NULL: there is none */
+    bool is_refused;         /* and there will be none */
+    bool is_stale;           /* it has addresses of before */
+    uint32_t runs;           /* of the bound, until it was recorded */
+    /* what it was recorded for: */
+    uint64_t workspaces_id, state_id;
+    const void *scratch;
+    atomic_uint *counted; /* the module's number of recordings has this one; NULL: not */
+} hn_bound_recording;
+
 typedef struct hn_bound {
     hn_arena arena; /* of everything below */
     int threads;    /* that steps are shared out to: of the calls that it serves */
@@ -164,6 +176,7 @@ typedef struct hn_bound {
     hn_patch_list io_patches, temp_patches, state_patches; /* `io` of the last: a storage */
     uint64_t workspaces_id; /* what temp_patches were applied for; 0: nothing yet */
     uint64_t state_id;      /* what state_patches were applied for; 0: nothing yet */
+    hn_bound_recording recording;
     hn_run_extern *exts;
     uint32_t ext_count;
     void **args;         /* what the steps' args point into */
@@ -224,9 +237,10 @@ typedef struct hn_context {
     hn_state *state;         /* of the call */
     /* per output of the bundle: its content, taken aside or fetched, during a call */
     hn_device_memory *staged;
-    hn_team team;                 /* runs the tasks of a call */
-    hn_hook_list hooks;           /* of the call */
-    uint64_t bytes_in, bytes_out; /* copied between host and device in the call */
+    hn_team team;                     /* runs the tasks of a call */
+    hn_hook_list hooks;               /* of the call */
+    uint64_t bytes_in, bytes_out;     /* copied between host and device in the call */
+    uint32_t graphs_made, graph_runs; /* in the call */
 } hn_context;
 
 struct hn_module {
@@ -257,8 +271,10 @@ struct hn_module {
     int threads;          /* into how many tasks the work of a step is cut */
     hn_executor executor; /* the caller's own; `run` is NULL without one */
     bool skip_digest;
-    bool has_profile; /* queues have times */
-    bool has_state;   /* writes to its own buffers: runs take turns */
+    bool has_profile;            /* queues have times */
+    bool records;                /* its steps can be recorded, and the caller wants it */
+    atomic_uint recording_count; /* of bounds that have or want one */
+    bool has_state;              /* writes to its own buffers: runs take turns */
     bool changes_inputs;
     uint32_t key_count; /* of hn_bound.key */
     uint32_t io_count;  /* inputs, output buffers, inputs on the device */
@@ -484,5 +500,14 @@ hn_status hn_profiles_init(hn_module *m, bool profile) HN_MUST_USE;
  * must follow in any case. It gives `status`, or what went wrong before that. */
 hn_status hn_steps_run(hn_module *m, hn_context *c) HN_MUST_USE;
 hn_status hn_steps_finish(const hn_module *m, const hn_context *c, hn_status status) HN_MUST_USE;
+
+/* recordings.c */
+/* Whether the steps of the program can be recorded at all. */
+bool hn_recordings_can(const hn_module *m);
+void hn_recording_drop(hn_bound_recording *recording);
+/* Gives the steps to the device: `walk` does it one by one, which is done, recorded, or replaced by
+ * a recording. `has_moved`: inputs or outputs have other addresses than in the run before. */
+hn_status hn_recording_run(hn_module *m, hn_context *c, bool has_moved,
+                           hn_status (*walk)(hn_module *m, hn_context *c)) HN_MUST_USE;
 
 #endif

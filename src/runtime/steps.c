@@ -254,11 +254,18 @@ static hn_status run_range(hn_module *m, hn_context *c, uint32_t first, uint32_t
     return NULL;
 }
 
+static hn_status walk(hn_module *m, hn_context *c) {
+    return run_range(m, c, 0, m->view.steps_count);
+}
+
 hn_status hn_steps_run(hn_module *m, hn_context *c) {
     hn_bound *bound = c->bounds[0];
+    bool has_moved = false;
     for (uint32_t k = 0; k < bound->io_patches.count; k++) {
         const hn_run_patch *patch = &bound->io_patches.items[k];
-        *patch->slot = hn_address(c->io[patch->io], patch->offset_bytes);
+        void *address = hn_address(c->io[patch->io], patch->offset_bytes);
+        has_moved |= *patch->slot != address;
+        *patch->slot = address;
     }
-    return run_range(m, c, 0, m->view.steps_count);
+    return HN_UNLIKELY(m->records) ? hn_recording_run(m, c, has_moved, walk) : walk(m, c);
 }

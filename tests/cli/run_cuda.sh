@@ -7,6 +7,9 @@ model=$DATA/model.pt2 input="-i $DATA/input_0.npy"
 "$HENRY" run "$model" $input --device cuda -q --stats stats
 grep -E '"(device|device_name|host_steps|bytes_to_device|bytes_from_device)"' stats
 
+"$HENRY" run digits.hnb $input --cuda-graphs --repeat 5 -q --stats stats
+grep -E "graphs_made|graph_runs" stats
+
 echo "# which device"
 for device in cuda cuda:1 cuda:GPU-a1 cuda:GPU-A0112233; do "$HENRY" run digits.hnb $input --device $device -q --stats stats && grep '"device"' stats; done
 for device in cuda:2 cuda:GPU-f cuda:GPU-a cuda:x cpu; do "$HENRY" run digits.hnb $input --device $device -q 2>&1 || true; done

@@ -26,7 +26,10 @@ enum {
     NO_BINARY = 209,
     NOT_FOUND = 500,
     ILLEGAL_ADDRESS = 700,
-    OUT_OF_RESOURCES = 701
+    OUT_OF_RESOURCES = 701,
+    CAPTURE_UNSUPPORTED = 900,
+    CAPTURE_INVALIDATED = 901,
+    GRAPH_UPDATE_FAILURE = 910
 };
 enum { DEVICES_MAX = 8, ALIGN = 256, ARGS_MAX = 512, KERNELS_MAX = 64, DEPTH_MAX = 16 };
 #define RANGE_BYTES ((size_t)1 << 40) /* addresses cost nothing */
@@ -59,7 +62,16 @@ static bool fails(const char *call, int *out_code) {
 
 /* ---- objects: they stay, so that one that is used too late is found ---- */
 
-typedef enum object_kind { CONTEXT = 0x7001, STREAM, EVENT, MODULE, FUNCTION, POOL } object_kind;
+typedef enum object_kind {
+    CONTEXT = 0x7001,
+    STREAM,
+    EVENT,
+    MODULE,
+    FUNCTION,
+    POOL,
+    GRAPH,
+    EXEC
+} object_kind;
 
 typedef struct object {
     struct object *next;
@@ -183,6 +195,8 @@ static const struct {
     {ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS"},
     {OUT_OF_RESOURCES, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES"},
     {719, "CUDA_ERROR_LAUNCH_FAILED"},
+    {CAPTURE_UNSUPPORTED, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"},
+    {CAPTURE_INVALIDATED, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"},
     {999, "CUDA_ERROR_UNKNOWN"},
 };
 
@@ -422,10 +436,17 @@ typedef struct work {
     uint64_t args[];         /* of a launch */
 } work;
 
+typedef struct graph {
+    object o;
+    work *first, **end;
+} graph;
+
 struct stream {
     object o;
     context *context;
     work *first, **end;
+    graph *capture; /* where work goes in place of that; NULL: nowhere */
+    bool is_bad;    /* something came that cannot be captured */
 };
 
 struct event {
@@ -488,8 +509,9 @@ static work *add(stream *s, work_kind kind, size_t args) {
     work *w = calloc(1, sizeof *w + args * sizeof w->args[0]);
     if (!w) die("no memory", NULL);
     w->kind = kind;
-    *s->end = w;
-    s->end = &w->next;
+    work ***end = s->capture ? &s->capture->end : &s->end;
+    **end = w;
+    *end = &w->next;
     return w;
 }
 
@@ -548,7 +570,11 @@ EXPORT int cuStreamSynchronize(stream *given) {
     const bool has_failed = fails(__func__, &failure);
     BEGIN(&c);
     standin.waits++;
-    run_to(stream_of(c, given), NULL, 0); /* also before a failure: the work is over then, too */
+    if (stream_of(c, given)->capture) {
+        given->is_bad = true;
+        return end(CAPTURE_UNSUPPORTED);
+    }
+    run_to(given, NULL, 0); /* also before a failure: the work is over then, too */
     return end(has_failed ? failure : c->lost_code);
 }
 
@@ -1110,4 +1136,139 @@ static void run_launch(context *c, const work *w) {
     if (strcmp(f->name, "count") == 0) run_count(w);
     if (strcmp(f->name, "callback") == 0) run_callback(w);
     if (strcmp(f->name, "crash") == 0) c->lost_code = ILLEGAL_ADDRESS;
+}
+
+/* ---- graphs ---- */
+
+static graph *new_graph(object_kind kind) {
+    graph *g = make(kind, sizeof *g);
+    g->end = &g->first;
+    return g;
+}
+
+static work *copy_work(const work *w) {
+    const size_t args = w->function ? w->function->args : 0;
+    work *copy = calloc(1, sizeof *copy + args * sizeof w->args[0]);
+    if (!copy) die("no memory", NULL);
+    memcpy(copy, w, sizeof *copy + args * sizeof w->args[0]);
+    copy->next = NULL;
+    return copy;
+}
+
+static void append(const graph *from, work ***end) {
+    for (const work *w = from->first; w; w = w->next) {
+        **end = copy_work(w);
+        *end = &(**end)->next;
+    }
+}
+
+static void clear(graph *g) {
+    for (work *w = g->first, *next; w; w = next) {
+        next = w->next;
+        free(w);
+    }
+    g->first = NULL;
+    g->end = &g->first;
+}
+
+EXPORT int cuStreamBeginCapture_v2(stream *given, int mode);
+EXPORT int cuStreamBeginCapture_v2(stream *given, int mode) {
+    context *c;
+    MAY_FAIL;
+    if (mode < 0 || mode > 2) return INVALID_VALUE;
+    BEGIN(&c);
+    stream *s = stream_of(c, given);
+    if (s->capture) die("the stream is captured already", s);
+    s->capture = new_graph(GRAPH);
+    s->is_bad = false;
+    return end(SUCCESS);
+}
+
+EXPORT int cuStreamEndCapture(stream *given, graph **out);
+EXPORT int cuStreamEndCapture(stream *given, graph **out) {
+    context *c;
+    int failure = SUCCESS;
+    const bool has_failed = fails(__func__, &failure);
+    BEGIN(&c);
+    stream *s = stream_of(c, given);
+    graph *g = s->capture;
+    if (!g) die("the stream is not captured", s);
+    s->capture = NULL;
+    *out = NULL;
+    if (s->is_bad || has_failed) {
+        clear(g);
+        g->o.is_gone = true;
+        return end(has_failed ? failure : CAPTURE_INVALIDATED);
+    }
+    for (const work *w = g->first; w; w = w->next)
+        if (w->owns_host) die("memory that is not pinned is copied in a graph", w->host);
+    standin.graphs++;
+    *out = g;
+    return end(SUCCESS);
+}
+
+static void destroy_graph(graph *g, object_kind kind) {
+    check(g, kind, "no graph");
+    clear(g);
+    g->o.is_gone = true;
+    standin.graphs--;
+}
+
+EXPORT int cuGraphDestroy(graph *g);
+EXPORT int cuGraphDestroy(graph *g) {
+    pthread_mutex_lock(&lock);
+    destroy_graph(g, GRAPH);
+    return end(SUCCESS);
+}
+
+EXPORT int cuGraphExecDestroy(graph *g);
+EXPORT int cuGraphExecDestroy(graph *g) {
+    pthread_mutex_lock(&lock);
+    destroy_graph(g, EXEC);
+    return end(SUCCESS);
+}
+
+EXPORT int cuGraphInstantiateWithFlags(graph **out, graph *g, unsigned long long flags);
+EXPORT int cuGraphInstantiateWithFlags(graph **out, graph *g, unsigned long long flags) {
+    MAY_FAIL;
+    if (flags) return INVALID_VALUE;
+    BEGIN(NULL);
+    check(g, GRAPH, "no graph");
+    *out = new_graph(EXEC);
+    append(g, &(*out)->end);
+    standin.graphs++;
+    standin.instantiations++;
+    return end(SUCCESS);
+}
+
+/* The same nodes, of the same kernels. */
+static bool is_alike(const graph *a, const graph *b) {
+    const work *x = a->first, *y = b->first;
+    for (; x && y; x = x->next, y = y->next)
+        if (x->kind != y->kind || x->function != y->function) return false;
+    return !x && !y;
+}
+
+EXPORT int cuGraphExecUpdate_v2(graph *exec, graph *g, void *out);
+EXPORT int cuGraphExecUpdate_v2(graph *exec, graph *g, void *out) {
+    MAY_FAIL;
+    BEGIN(NULL);
+    (void)out;
+    check(exec, EXEC, "no graph"), check(g, GRAPH, "no graph");
+    if (!is_alike(exec, g)) return end(GRAPH_UPDATE_FAILURE);
+    clear(exec);
+    append(g, &exec->end);
+    standin.updates++;
+    return end(SUCCESS);
+}
+
+EXPORT int cuGraphLaunch(graph *exec, stream *given);
+EXPORT int cuGraphLaunch(graph *exec, stream *given) {
+    context *c;
+    MAY_FAIL;
+    BEGIN(&c);
+    check(exec, EXEC, "no graph");
+    append(exec, &stream_of(c, given)->end);
+    standin.graph_launches++;
+    return end(SUCCESS);
 }

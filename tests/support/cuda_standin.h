@@ -35,10 +35,11 @@ typedef struct cuda_standin {
     atomic_bool is_lost;
     _Atomic(const char *) failed; /* the first call that failed so */
     /* what is there now */
-    atomic_long memories, pinned, streams, events, modules, pools, contexts;
+    atomic_long memories, pinned, streams, events, modules, pools, contexts, graphs;
     atomic_size_t memory; /* bytes */
     /* what has happened */
     atomic_long launches, waits, copies, pageable; /* pageable: copies that made the host wait */
+    atomic_long graph_launches, instantiations, updates; /* of graphs */
 } cuda_standin;
 
 /* Gives a stream work of another library that stands in (cublaslt_standin.c): `run` is called when

@@ -63,6 +63,8 @@ static const option_row rows[] = {
      "value of a size symbol (default: 32, within its range)", 0, 0},
     {"--profile", NULL, OPTION_FLAG, RUNS, AT(profile), NULL, "measure the time of each step", 0,
      0},
+    {"--cuda-graphs", NULL, OPTION_FLAG, RUNS, AT(cuda_graphs), NULL,
+     "on CUDA: from the second run on, launch all steps as one CUDA graph", 0, 0},
     {"--device", NULL, OPTION_TEXT, RUNS, AT(device), "DEVICE",
      "cpu, cuda, cuda:1, cuda:GPU-8f2c (by UUID), opencl: compile for it and run on it (default: what the bundle or --target is for)",
      0, 0},

@@ -205,6 +205,8 @@ static void json_metrics(const run_state *r, tool_json *json) {
     tool_json_int(json, "host_steps", stats.host_steps);
     tool_json_int(json, "bytes_to_device", (int64_t)stats.bytes_to_device);
     tool_json_int(json, "bytes_from_device", (int64_t)stats.bytes_from_device);
+    tool_json_int(json, "graphs_made", (int64_t)stats.graphs_made);
+    tool_json_int(json, "graph_runs", (int64_t)stats.graph_runs);
     tool_json_close(json);
 }
 

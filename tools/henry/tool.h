@@ -34,7 +34,7 @@ typedef struct tool_options {
     /* a bit for each option of the table in options.c that is on the command line */
     uint64_t given;
     bool help, json, no_cache, no_fusion, no_standby, explain_fusion, profile, weights_beside,
-        verify, quiet;
+        verify, quiet, cuda_graphs;
 } tool_options;
 
 typedef enum tool_use {

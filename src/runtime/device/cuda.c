@@ -316,6 +316,10 @@ const hn_device_ops hn_device_cuda = {
     .event_free = cuda_event_free,
     .event_time = cuda_event_time,
     .handle = cuda_handle,
+    .recording_begin = hn_cuda_recording_begin,
+    .recording_end = hn_cuda_recording_end,
+    .replay = hn_cuda_replay,
+    .recording_free = hn_cuda_recording_free,
     .finish = hn_cuda_finish,
     .operations = &hn_cuda_operations,
 };

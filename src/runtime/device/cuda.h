@@ -5,6 +5,7 @@
  *   cuda_code.c    modules and kernels
  *   cuda_stage.c   pinned memory that copies go through
  *   cuda_queue.c   copies, launches, status words, waiting
+ *   cuda_graph.c   recordings
  *   cuda_operations.c   operations, by NVIDIA's libraries
  *
  * Every function of the row that calls the driver stands between hn_cuda_enter and hn_cuda_leave:
@@ -145,6 +146,13 @@ typedef struct cuda_clock {
     int64_t host_ns; /* when it was made */
 } cuda_clock;
 
+/* Launches behind each other: which steps, and for messages which kernels. */
+typedef struct cuda_launches {
+    uint32_t count;
+    uint32_t first, until; /* steps */
+    const cuda_kernel *first_kernel, *last_kernel;
+} cuda_launches;
+
 /* Status words: an int for each step, in pinned memory that kernels write to. A kernel sets its own
  * when an index is out of bounds. */
 struct cuda_queue {
@@ -154,10 +162,8 @@ struct cuda_queue {
     int *words;
     hn_cuda_address words_at; /* on the device */
     uint32_t step_count;
-    uint32_t first, until; /* steps that were launched since the last `finish` */
-    uint32_t launch_count; /* since then, ... */
-    const cuda_kernel *first_kernel, *last_kernel; /* ... and of which kernels: for messages */
-    void **params;                                 /* of a launch: addresses of its arguments */
+    cuda_launches launches, before; /* since the last `finish`; before a recording was begun */
+    void **params;                  /* of a launch: addresses of its arguments */
     uint32_t param_cap;
     bool is_idle;     /* nothing was given to it since the last `finish` */
     bool has_entered; /* the context was pushed by `enter` */
@@ -178,12 +184,21 @@ hn_status hn_cuda_read(hn_queue *queue, void *to_host, const void *from, size_t 
 hn_status hn_cuda_launch(hn_queue *queue, const hn_device_launch *launch,
                          hn_device_fault *out) HN_MUST_USE;
 hn_status hn_cuda_finish(hn_queue *queue, hn_device_fault *out) HN_MUST_USE;
+void hn_cuda_note_launches(cuda_queue *q, const cuda_launches *more);
 void hn_cuda_clock_release(cuda_clock *clock); /* NULL is allowed */
 
 /* ---- cuda_operations.c ---- */
 
 extern const hn_device_operations hn_cuda_operations;
 void hn_cuda_operations_deinit(cuda_dev *dev); /* the context is current */
+
+/* ---- cuda_graph.c ---- */
+
+hn_status hn_cuda_recording_begin(hn_queue *queue) HN_MUST_USE;
+hn_status hn_cuda_recording_end(hn_queue *queue, bool is_good,
+                                hn_recording **recording) HN_MUST_USE;
+hn_status hn_cuda_replay(hn_queue *queue, hn_recording *recording) HN_MUST_USE;
+void hn_cuda_recording_free(hn_recording *recording);
 
 static inline hn_cuda_address hn_cuda_at(const void *address) { return (uintptr_t)address; }
 

@@ -215,13 +215,15 @@ static hn_status launch_kernel(cuda_queue *q, cuda_kernel *k, const hn_device_la
     return HN_LIKELY(!status) ? NULL : hn_cuda_explain(k, l, status);
 }
 
-static void note_launch(cuda_queue *q, const cuda_kernel *k, uint32_t step) {
-    const bool is_first = q->launch_count++ == 0;
-    if (is_first) q->first_kernel = k;
-    q->last_kernel = k;
+void hn_cuda_note_launches(cuda_queue *q, const cuda_launches *more) {
+    cuda_launches *l = &q->launches;
     q->is_idle = false;
-    if (is_first || step < q->first) q->first = step;
-    if (is_first || step >= q->until) q->until = step + 1;
+    if (!more->count) return;
+    if (!l->count) l->first_kernel = more->first_kernel;
+    if (!l->count || more->first < l->first) l->first = more->first;
+    if (!l->count || more->until > l->until) l->until = more->until;
+    l->last_kernel = more->last_kernel;
+    l->count += more->count;
 }
 
 hn_status hn_cuda_launch(hn_queue *queue, const hn_device_launch *l, hn_device_fault *out) {
@@ -234,7 +236,11 @@ hn_status hn_cuda_launch(hn_queue *queue, const hn_device_launch *l, hn_device_f
     if (HN_UNLIKELY(l->step >= q->step_count))
         return HN_ERROR(HN_INTERNAL, "a queue of %u steps gets step %u", q->step_count, l->step);
     HN_TRY(hn_cuda_enter(dev_of(queue), &pushed));
-    note_launch(q, k, l->step);
+    hn_cuda_note_launches(q, &(cuda_launches){.count = 1,
+                                              .first = l->step,
+                                              .until = l->step + 1,
+                                              .first_kernel = k,
+                                              .last_kernel = k});
     hn_status status = launch_kernel(q, k, l);
     hn_cuda_leave(dev_of(queue), pushed);
     return HN_LIKELY(!status) ? NULL : hn_status_annotate(status, "kernel '%s'", k->name);
@@ -244,11 +250,11 @@ hn_status hn_cuda_launch(hn_queue *queue, const hn_device_launch *l, hn_device_f
 
 /* Which kernels may be the reason of an error that is told late. */
 static hn_status name_kernels(const cuda_queue *q, hn_status status) {
-    if (!status || !q->launch_count) return status;
-    if (q->launch_count == 1)
-        return hn_status_annotate(status, "kernel '%s'", q->last_kernel->name);
-    return hn_status_annotate(status, "one of %u kernels, '%s' to '%s'", q->launch_count,
-                              q->first_kernel->name, q->last_kernel->name);
+    const cuda_launches *l = &q->launches;
+    if (!status || !l->count) return status;
+    if (l->count == 1) return hn_status_annotate(status, "kernel '%s'", l->last_kernel->name);
+    return hn_status_annotate(status, "one of %u kernels, '%s' to '%s'", l->count,
+                              l->first_kernel->name, l->last_kernel->name);
 }
 
 /* After an error a second attempt sees to it that nothing goes on; a device that is lost does
@@ -271,7 +277,7 @@ static void wait_anyway(cuda_queue *q) {
 }
 
 static void read_words(cuda_queue *q, hn_device_fault *out) {
-    for (uint32_t k = q->first; k < q->until; k++) {
+    for (uint32_t k = q->launches.first; k < q->launches.until; k++) {
         if (!q->words[k]) continue;
         if (!out->is_set) *out = (hn_device_fault){.is_set = true, .step = k};
         q->words[k] = 0;
@@ -289,7 +295,7 @@ hn_status hn_cuda_finish(hn_queue *queue, hn_device_fault *out) {
     hn_cuda_stage_finish(q, !status);
     hn_cuda_leave(dev_of(queue), pushed);
     read_words(q, status ? &ignored : out);
-    q->first = q->until = q->launch_count = 0;
+    q->launches = (cuda_launches){.count = 0};
     q->is_idle = true;
     return status;
 }

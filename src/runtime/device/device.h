@@ -80,6 +80,12 @@ typedef struct hn_queue {
     hn_dev *dev;
 } hn_queue;
 
+/* Steps of a run that were recorded, to be given to the device again as one piece of work. A row's
+ * own struct begins with this. */
+typedef struct hn_recording {
+    hn_dev *dev;
+} hn_recording;
+
 typedef struct hn_device_fault {
     bool is_set;
     uint32_t step; /* the first step that found something wrong */
@@ -183,6 +189,17 @@ struct hn_device_ops {
      * such thing. */
     void *(*handle)(hn_queue *queue);
 
+    /* What is launched, copied on the device and done by operations between the two is recorded and
+     * not done. `recording_end` follows in any case; with `is_good` it makes a recording, or brings
+     * `*recording`, of the same steps with other addresses, up to date. If it fails, `*recording` is
+     * NULL, and the work can be given as usual. NULL: the device has no such thing. Errors:
+     * unsupported for what cannot be recorded; device; out-of-memory. */
+    hn_status (*recording_begin)(hn_queue *queue);
+    hn_status (*recording_end)(hn_queue *queue, bool is_good, hn_recording **recording);
+    /* Gives it to the queue. One queue uses a recording: faults are told to the steps of it. */
+    hn_status (*replay)(hn_queue *queue, hn_recording *recording);
+    void (*recording_free)(hn_recording *recording); /* no queue is at work with it */
+
     /* Waits until all is done, and tells the first fault since the last `finish`, of launches that
      * did not tell it themselves. After an error the queue has no work, either. */
     hn_status (*finish)(hn_queue *queue, hn_device_fault *out);
@@ -221,6 +238,7 @@ void hn_dev_free(hn_dev *dev, void *memory);
 void hn_dev_unload(hn_dev *dev, hn_device_program *program);
 void hn_dev_operation_release(hn_dev *dev, hn_device_operation *operation);
 void hn_queue_destroy(hn_queue *queue);
+void hn_recording_free(hn_recording *recording);
 
 /* Functions of the row, if it has them. */
 static inline void hn_queue_enter(hn_queue *queue) {

@@ -79,6 +79,10 @@ void hn_dev_operation_release(hn_dev *dev, hn_device_operation *operation) {
     if (operation && hn_dev_is_here(dev)) dev->ops->operations->release(operation);
 }
 
+void hn_recording_free(hn_recording *recording) {
+    if (recording && hn_dev_is_here(recording->dev)) recording->dev->ops->recording_free(recording);
+}
+
 void hn_queue_destroy(hn_queue *queue) {
     if (queue && hn_dev_is_here(queue->dev)) queue->dev->ops->queue_destroy(queue);
 }

@@ -234,6 +234,15 @@ static void program_add_weight(program *p, const fixture_weight *w) {
                                             .storage = hn_graph_add_storage(p->graph, storage)}));
 }
 
+/* With HN_FIXTURE_GRAPHS runs are launched as graphs, where that is possible. */
+static hn_module_options fixture_options(const hn_module_options *options) {
+    hn_module_options all = options ? *options : (hn_module_options){.threads = 2};
+#ifdef HN_FIXTURE_GRAPHS
+    all.device_graphs = true;
+#endif
+    return all;
+}
+
 /* A module from text and weights, which are its constants from 1 on; NULL after a failure, which is
  * reported. */
 static hn_module *load_weights(const char *text, const fixture_weight *weights, uint32_t count,
@@ -241,13 +250,11 @@ static hn_module *load_weights(const char *text, const fixture_weight *weights, 
     program p;
     hn_strbuf image;
     hn_module *module = NULL;
+    const hn_module_options all = fixture_options(options);
     program_init(&p);
     for (uint32_t k = 0; k < count; k++) program_add_weight(&p, &weights[k]);
     hn_status status = program_image(&p, text, NULL, &image);
-    if (!status)
-        status =
-            hn_module_load_memory(image.ptr, image.len, false,
-                                  options ? options : &(hn_module_options){.threads = 2}, &module);
+    if (!status) status = hn_module_load_memory(image.ptr, image.len, false, &all, &module);
     EXPECT_OK(status);
     hn_strbuf_deinit(&image);
     program_deinit(&p);
