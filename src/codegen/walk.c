@@ -104,6 +104,7 @@ static void put_stmt(walk *w, hn_fid at) {
     case HN_FORM_LANES: walk_put_lanes(w, s); return;
     case HN_FORM_VECTOR: walk_put_vector(w, s); return;
     case HN_FORM_ACROSS: walk_put_across(w, at); return;
+    case HN_FORM_BEFORE: walk_put_before(w, at); return;
     case HN_FORM_MOVE: walk_put_move(w, s); return;
     case HN_FORM_PREFETCH: walk_put_prefetch(w, s); return;
     case HN_FORM_TRANSPOSE: walk_put_transpose(w, s); return;

@@ -109,7 +109,9 @@ struct hn_language {
     /* So many threads read each other's registers: $0 of the thread whose number is one's own xor
      * $1. 1: none do, all exchange through shared memory */
     uint32_t shuffle_threads;
-    const char *shuffle;
+    const char *shuffle,
+        *shuffle_up;    /* the second: of the thread that is $1 before; where there is none,
+                                      anything */
     const char *unroll; /* in front of a loop; $0: how often; may be NULL */
 
     /* index symbols */

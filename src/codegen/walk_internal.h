@@ -137,6 +137,7 @@ void walk_put_result(walk *w, const hn_form_stmt *s);
 /* What rows exchange through, one for each ACROSS that needs it. */
 void walk_put_exchanges(walk *w);
 void walk_put_across(walk *w, hn_fid s);
+void walk_put_before(walk *w, hn_fid s);
 void walk_put_move(walk *w, const hn_form_stmt *s);
 
 /* ---- walk_vectors.c: loads, stores and loops over lanes, of languages with vectors ---- */

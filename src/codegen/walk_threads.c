@@ -16,23 +16,30 @@ typedef struct across {
     uint32_t warp, exchanged;
 } across;
 
+static bool exchanges(const hn_form_stmt *s) {
+    return s->kind == HN_FORM_ACROSS || s->kind == HN_FORM_BEFORE;
+}
+
+static uint32_t least(uint32_t a, uint32_t b) { return a < b ? a : b; }
+
 /* Each has memory of its own, so that the next one need not wait. */
 static across across_of(const walk *w, hn_fid at) {
     const hn_form_stmt *s = &w->f->stmts.items[at];
     const hn_form_register *reg = &w->f->registers.items[s->reg];
     uint32_t number = 0;
-    for (hn_fid before = 1; before < at; before++)
-        number += w->f->stmts.items[before].kind == HN_FORM_ACROSS;
-    return (across){
-        .s = s,
-        .reg = reg,
-        .r = walk_register(w, s->reg, 0),
-        .p = walk_position(w, s->reg, 0),
-        .values = walk_name('x', number),
-        .places = walk_name('y', number),
-        .has_place = hn_op_keeps_position(reg->op),
-        .warp = w->l->shuffle_threads,
-        .exchanged = hn_form_exchanged(w->f->threads, w->l->shuffle_threads, s->width, s->pitch)};
+    for (hn_fid before = 1; before < at; before++) number += exchanges(&w->f->stmts.items[before]);
+    return (across){.s = s,
+                    .reg = reg,
+                    .r = walk_register(w, s->reg, 0),
+                    .p = walk_position(w, s->reg, 0),
+                    .values = walk_name('x', number),
+                    .places = walk_name('y', number),
+                    .has_place = hn_op_keeps_position(reg->op),
+                    .warp = w->l->shuffle_threads,
+                    .exchanged = s->kind == HN_FORM_BEFORE
+                                     ? w->f->threads / least(s->width, w->l->shuffle_threads)
+                                     : hn_form_exchanged(w->f->threads, w->l->shuffle_threads,
+                                                         s->width, s->pitch)};
 }
 
 static const char *type_of(const walk *w, hn_dtype dtype) {
@@ -46,7 +53,7 @@ static void put_exchange(walk *w, hn_dtype dtype, name n, uint32_t count) {
 
 void walk_put_exchanges(walk *w) {
     for (hn_fid at = 1; at < w->f->stmts.count; at++) {
-        if (w->f->stmts.items[at].kind != HN_FORM_ACROSS) continue;
+        if (!exchanges(&w->f->stmts.items[at])) continue;
         const across a = across_of(w, at);
         if (!a.exchanged) continue;
         put_exchange(w, a.reg->dtype, a.values, a.exchanged);
@@ -171,6 +178,86 @@ void walk_put_across(walk *w, hn_fid at) {
     const across a = across_of(w, at);
     put_shuffles(w, &a);
     if (a.exchanged) put_through_memory(w, &a);
+}
+
+/* ---- BEFORE ---- */
+
+/* The threads of a row that read each other's registers. */
+static uint32_t block_of(const across *a) { return a->s->width < a->warp ? a->s->width : a->warp; }
+
+/* Doubled reach by doubled reach: each has what its block has combined up to itself. */
+static void put_block_prefixes(walk *w, const across *a) {
+    char text[96];
+    snprintf(text, sizeof text, "for (int k = 1; k < %u; k *= 2) {", block_of(a));
+    open_loop(w, text);
+    put_other(w, a->reg->dtype, "v", w->l->shuffle_up, a->r, "k");
+    if (a->has_place) put_other(w, HN_DTYPE_I64, "q", w->l->shuffle_up, a->p, "k");
+    snprintf(text, sizeof text, "if (thread %% %u >= k) {", block_of(a));
+    open_loop(w, text);
+    walk_put_combine(w, a->reg, a->r.text, a->p.text, "v", "q");
+    close_loop(w);
+    close_loop(w);
+}
+
+/* The last thread of a block has all of it; what the threads before have, their neighbours take. */
+static void put_blocks(walk *w, const across *a) {
+    char text[96];
+    const uint32_t block = block_of(a);
+    snprintf(text, sizeof text, "if (thread %% %u == %u) {", block, block - 1);
+    open_loop(w, text);
+    snprintf(text, sizeof text, "thread / %u", block);
+    put_written(w, a, text);
+    close_loop(w);
+    if (block == 1) return;
+    put_other(w, a->reg->dtype, "before", w->l->shuffle_up, a->r, "1");
+    if (a->has_place) put_other(w, HN_DTYPE_I64, "place", w->l->shuffle_up, a->p, "1");
+}
+
+/* Blocks of the row are combined with a register, in order, while k < `end`. */
+static void put_blocks_into(walk *w, const across *a, const across *into, const char *end) {
+    const uint32_t count = a->s->width / block_of(a);
+    char text[96];
+    walk_begin_line(w);
+    hn_strbuf_printf(&w->out, "for (int k = 0; k < %s; k++) {\n", end);
+    w->depth++;
+    snprintf(text, sizeof text, "thread / %u * %u + k", a->s->width, count);
+    put_other(w, a->reg->dtype, "v", "$0[$1]", a->values, text);
+    if (a->has_place) put_other(w, HN_DTYPE_I64, "q", "$0[$1]", a->places, text);
+    walk_put_combine(w, a->reg, into->r.text, into->p.text, "v", "q");
+    close_loop(w);
+}
+
+static void put_prefix(walk *w, const across *a, const across *all) {
+    const uint32_t width = a->s->width, block = block_of(a);
+    char text[96];
+    walk_begin_line(w);
+    hn_strbuf_printf(&w->out, "%s = %s;", a->r.text, all->r.text);
+    if (a->has_place) hn_strbuf_printf(&w->out, " %s = %s;", a->p.text, all->p.text);
+    hn_strbuf_putc(&w->out, '\n');
+    snprintf(text, sizeof text, "thread %% %u / %u", width, block);
+    if (width > block) put_blocks_into(w, a, a, text);
+    if (block == 1) return;
+    snprintf(text, sizeof text, "if (thread %% %u > 0) {", block);
+    open_loop(w, text);
+    walk_put_combine(w, a->reg, a->r.text, a->p.text, "before", "place");
+    close_loop(w);
+}
+
+void walk_put_before(walk *w, hn_fid at) {
+    const across a = across_of(w, at);
+    across all = a;
+    all.r = walk_register(w, a.s->all, 0);
+    all.p = walk_position(w, a.s->all, 0);
+    walk_put_line(w, "{", HN_DTYPE_NONE, NULL);
+    w->depth++;
+    if (block_of(&a) > 1) put_block_prefixes(w, &a);
+    put_blocks(w, &a);
+    put_barrier(w);
+    put_prefix(w, &a, &all);
+    put_blocks_into(w, &a, &all, walk_number(a.s->width / block_of(&a)).text);
+    if (w->loops) put_barrier(w); /* it comes here again */
+    w->depth--;
+    walk_put_line(w, "}", HN_DTYPE_NONE, NULL);
 }
 
 /* ---- MOVE ---- */

@@ -10,7 +10,8 @@ const hn_gpu_facts hn_gpu_facts_common = {
                .column_strip = 32,
                .column_min_steps = 256,
                .long_row_elems = 32768,
-               .local_max_elems = 8192}, /* f32 in `shared_bytes` */
+               .local_max_elems = 8192, /* f32 in `shared_bytes` */
+               .long_row_again_ops = 16},
     .warp = 32,
     .shuffle = 1,
     .threads_max = 256,
@@ -81,8 +82,9 @@ static const hn_operations nvidia_operations = {
                    .column_strip = 32,                                                             \
                    .column_min_steps = 256,                                                        \
                    .long_row_elems = 32768,                                                        \
-                   .local_max_elems = 8192}, /* of f32: leaves room for reductions */              \
-            .warp = 32, .shuffle = 32, .threads_max = 1024, .shared_bytes = 48 << 10,              \
+                   .local_max_elems = 8192, /* f32 in registers */                                 \
+                   .long_row_again_ops = 16},                                                      \
+        .warp = 32, .shuffle = 32, .threads_max = 1024, .shared_bytes = 48 << 10,                  \
         .shared_all_bytes = (shared_kb) << 10, .registers = 65536, .registers_thread = 255,        \
         .vector_bytes = 16, .multiprocessors = (processors), .resident = (threads),                \
         .groups = (groups_), .bytes_per_ns = (gigabytes_a_s),                                      \

@@ -89,6 +89,9 @@ typedef enum hn_form_kind {
                         outside of LANES, register = all lanes of all its vectors combined; of one
                         that keeps a position, that alone */
     /* in forms of groups */
+    HN_FORM_BEFORE, /* prefixes over the threads of a row: register = `all` combined with those of the
+                       threads before; `all` = it combined with all of them. Neighbours, in order;
+                       all threads of the group come here */
     HN_FORM_MOVE, /* memory[index + k] = from[from_index + k] for all k < count, in accesses of up to
                      HN_FORM_ACCESS_BYTES; one of the two is PRIVATE. Both begin at multiples of the
                      bytes of such an access, and arguments do so as well */
@@ -176,8 +179,9 @@ typedef struct hn_form_stmt {
     hn_fmem memory;        /* STORE */
     hn_expr index;         /* STORE: elements */
     hn_store_mode mode;    /* STORE: other than SET in forms of one thread only */
-    hn_freg reg;           /* INIT, STEP, ACROSS */
-    uint32_t width, pitch; /* ACROSS of threads; 0 of lanes */
+    hn_freg reg;           /* INIT, STEP, ACROSS, BEFORE */
+    hn_freg all;           /* BEFORE: the same in all threads of a row */
+    uint32_t width, pitch; /* ACROSS of threads, BEFORE; 0 of lanes */
     hn_fmem from;          /* MOVE; */
     hn_expr from_index;
     uint32_t count; /* a power of two */
@@ -293,6 +297,7 @@ void hn_form_step(hn_form *f, hn_freg reg, hn_fid value, hn_fid position);
 /* The value of a register, or its position. */
 hn_fid hn_form_result(hn_form *f, hn_freg reg, bool position);
 void hn_form_barrier(hn_form *f);
+void hn_form_before(hn_form *f, hn_freg reg, hn_freg all, uint32_t width);
 /* FOR of `var` in [0, count), whose copies stand side by side. */
 void hn_form_unrolled(hn_form *f, hn_expr var, uint32_t count);
 void hn_form_move(hn_form *f, hn_fmem to, hn_expr index, hn_fmem from, hn_expr from_index,

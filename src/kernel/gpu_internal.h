@@ -33,6 +33,7 @@ typedef struct hn_gpu_planner {
     hn_arena *scratch;
     hn_form *f;
     const hn_gpu_layout *layout;
+    bool is_across; /* threads that are neighbours have neighbouring rows */
 
     hn_form_cost work; /* of the kernel, in whatever layout */
 
@@ -72,7 +73,7 @@ static inline int64_t hn_gpu_size_of(const hn_gpu_planner *pl, hn_buf b) {
 }
 /* How far thread numbers of neighbouring places of a row are apart. */
 static inline uint32_t hn_gpu_pitch(const hn_gpu_planner *pl, uint32_t rows) {
-    return pl->k->mode == HN_VECTOR_OUTER ? rows : 1;
+    return pl->is_across ? rows : 1;
 }
 
 /* ---- gpu_emitter.c ---- */
@@ -163,6 +164,12 @@ void hn_gpu_combine_sums(hn_gpu_planner *pl);
 void hn_gpu_emit_vector_once(hn_gpu_planner *pl, const hn_gpu_run *run);
 /* One step of the phase at hand. */
 void hn_gpu_emit_step(hn_gpu_planner *pl, const hn_gpu_run *run);
+/* Whether a scan goes along its elements in memory. */
+bool hn_gpu_scans_along(const hn_gpu_planner *pl);
+/* A step of a scan: what the threads have combined, then the results; `open_row` and hn_form_close
+ * are around what is done for rows that exist. */
+void hn_gpu_emit_scan_step(hn_gpu_planner *pl, const hn_gpu_run *run, hn_freg all,
+                           void (*open_row)(hn_gpu_planner *pl));
 /* Whether the phase reads what another thread may have written since the last barrier. */
 bool hn_gpu_reads_unseen(const hn_gpu_planner *pl);
 

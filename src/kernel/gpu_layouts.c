@@ -85,7 +85,7 @@ hn_status hn_gpu_plan_serial(planner *pl, hn_arena *arena) {
 
 /* ---- rows ---- */
 
-static bool is_across(const planner *pl) { return pl->k->mode == HN_VECTOR_OUTER; }
+static bool is_across(const planner *pl) { return pl->is_across; }
 
 /* Local buffers are in registers that keep a row, or in memory of the group. */
 static void add_locals(planner *pl, bool in_shared) {
@@ -216,6 +216,22 @@ static void emit_row_vectors(planner *pl) {
     hn_form_close(pl->f);
 }
 
+/* A scan by the threads of a row: in steps, what they have combined so far in a register of all. */
+static void emit_scan(planner *pl) {
+    const hn_kernel_phase *phase = pl->phase;
+    const hn_kernel_reduce *r = &phase->reduces.items[0];
+    hn_gpu_run run = hn_gpu_run_of(pl, phase->vars, phase->rank);
+    hn_freg all = hn_form_add_register(pl->f, r->op, r->dtype);
+    hn_expr first = hn_form_symbol(pl->f, run.vectors);
+    run.first = hn_sym_add(pl->sym, first, pl->place);
+    run.width = pl->layout->width;
+    run.is_whole = hn_sym_divisor(pl->sym, run.vectors) % run.width == 0;
+    hn_form_init(pl->f, all);
+    hn_form_for(pl->f, first, hn_gpu_num(pl, 0), run.vectors, run.width);
+    hn_gpu_emit_scan_step(pl, &run, all, open_row);
+    hn_form_close(pl->f);
+}
+
 /* The threads of a row combine their registers: then all of them have the result. */
 static void emit_combine(planner *pl, const hn_kernel_reduce *r) {
     const hn_gpu_layout *l = pl->layout;
@@ -231,6 +247,10 @@ static hn_status emit_phase(planner *pl, const hn_kernel_phase *phase) {
         const hn_kernel_reduce *r = &phase->reduces.items[k];
         pl->registers[r->slot] = hn_form_add_register(pl->f, r->op, r->dtype);
         hn_form_init(pl->f, pl->registers[r->slot]);
+    }
+    if (phase->scan && phase->rank && !is_across(pl)) {
+        emit_scan(pl);
+        return NULL;
     }
     if (pl->sums) hn_gpu_begin_sums(pl);
     open_row(pl);

@@ -58,8 +58,8 @@ static void limit_vector(const hn_gpu_planner *pl, hn_buf b, hn_expr index, hn_e
 /* Along any variable. What is written once for a whole row may take several accesses. */
 static uint32_t vector_along(const hn_gpu_planner *pl, const hn_kernel_phase *phase, hn_expr last) {
     uint32_t vector = HN_FORM_MOVE_MOST;
-    const int64_t bytes =
-        pl->facts->vector_bytes * (phase->rank || !pl->facts->vector_bytes ? 1 : 4);
+    /* ... and a scan with long vectors waits less often */
+    const int64_t bytes = pl->facts->vector_bytes * (!phase->rank ? 4 : phase->scan ? 2 : 1);
     bool any = false;
     while (vector > 1 && hn_sym_divisor(pl->sym, hn_gpu_extent(pl, last)) % vector) vector /= 2;
     for (hn_sid s = 1; s < phase->body.count; s++)
@@ -88,7 +88,7 @@ static bool is_exact(const hn_kernel_phase *phase) {
 
 uint32_t hn_gpu_row_vector(const hn_gpu_planner *pl) {
     uint32_t vector = HN_FORM_MOVE_MOST;
-    if (pl->k->mode != HN_VECTOR_OUTER || !pl->k->rank || pl->k->locals.count) return 1;
+    if (!pl->is_across || !pl->k->rank || pl->k->locals.count) return 1;
     for (uint32_t f = 0; f < pl->k->phases.count; f++) {
         const hn_kernel_phase *phase = &pl->k->phases.items[f];
         uint32_t own = vector_along(pl, phase, pl->k->vars[pl->k->rank - 1]);
@@ -119,7 +119,8 @@ static void mark_varying(hn_gpu_planner *pl, hn_expr last) {
         const hn_sop *op = &body->items[s];
         bool varies =
             op->kind != HN_SOP_INDIRECT && op->index && hn_sym_uses(pl->sym, op->index, last);
-        if (op->kind == HN_SOP_RESULT && pl->sums) varies = true; /* each row has its own */
+        if (op->kind == HN_SOP_RESULT && (pl->sums || pl->phase->scan))
+            varies = true; /* each row has its own, or each element */
         for (uint32_t a = 0; a < 3; a++) varies |= op->args[a] && pl->varies[op->args[a]];
         for (hn_sid e = 1; e < s && op->kind != HN_SOP_INDIRECT && op->index && !varies; e++)
             varies = body->items[e].kind == HN_SOP_INDIRECT && pl->varies[e] &&
@@ -297,7 +298,7 @@ static bool is_missing(const hn_gpu_planner *pl, const hn_gpu_array *a) {
 /* Whether an index goes along the rows as well: what does not is the same for all rows, and a cache
  * has it. */
 static bool is_streamed(const hn_gpu_planner *pl, hn_expr index) {
-    if (!pl->k->rank || pl->k->mode == HN_VECTOR_OUTER) return true;
+    if (!pl->k->rank || pl->is_across) return true;
     for (uint32_t d = 0; d < pl->k->rank; d++)
         if (hn_sym_uses(pl->sym, index, pl->k->vars[d])) return true;
     return false;
@@ -333,7 +334,7 @@ bool hn_gpu_may_keep(const hn_gpu_planner *pl) {
         for (uint32_t d = 0; d < phase->rank; d++)
             if (phase->vars[d] != first->vars[d]) return false;
     }
-    return first && pl->k->mode != HN_VECTOR_OUTER;
+    return first && !pl->is_across;
 }
 
 /* Whether op `s` of phase `f` is the first that reads its buffer along the row. */
@@ -668,7 +669,7 @@ static void emit_store(hn_gpu_planner *pl, const vector *v, const hn_kernel_stor
     hn_form_store(pl->f, memory, index, pl->values[store->value], store->mode);
 }
 
-static void emit_elements(hn_gpu_planner *pl, vector *v) {
+static void open_elements(hn_gpu_planner *pl, vector *v) {
     const uint32_t width = pl->layout->vector;
     v->j = hn_gpu_num(pl, 0);
     if (width > 1) {
@@ -676,13 +677,32 @@ static void emit_elements(hn_gpu_planner *pl, vector *v) {
         hn_form_unrolled(pl->f, v->j, width);
     }
     hn_form_let(pl->f, v->run->last, hn_sym_add(pl->sym, v->begin, v->j));
-    for (hn_sid s = 1; s < pl->phase->body.count; s++)
-        if (pl->live[s] && pl->varies[s]) emit_op(pl, v, s);
-    if (pl->sums) emit_sum_steps(pl, v);
-    else hn_gpu_emit_steps(pl);
+}
+
+static void close_elements(hn_gpu_planner *pl) {
+    if (pl->layout->vector > 1) hn_form_close(pl->f);
+}
+
+/* Those that are results of a scan so far, or the others. */
+static void emit_ops(hn_gpu_planner *pl, const vector *v, bool results) {
+    for (hn_sid s = 1; s < pl->phase->body.count; s++) {
+        bool is_result = pl->phase->scan && pl->phase->body.items[s].kind == HN_SOP_RESULT;
+        if (pl->live[s] && pl->varies[s] && is_result == results) emit_op(pl, v, s);
+    }
+}
+
+static void emit_stores(hn_gpu_planner *pl, const vector *v) {
     for (uint32_t k = 0; k < pl->phase->stores.count; k++)
         emit_store(pl, v, &pl->phase->stores.items[k]);
-    if (width > 1) hn_form_close(pl->f);
+}
+
+static void emit_elements(hn_gpu_planner *pl, vector *v) {
+    open_elements(pl, v);
+    emit_ops(pl, v, false);
+    if (pl->sums) emit_sum_steps(pl, v);
+    else hn_gpu_emit_steps(pl);
+    emit_stores(pl, v);
+    close_elements(pl);
 }
 
 /* Reads may need indices that are computed of what is read. */
@@ -755,4 +775,49 @@ void hn_gpu_emit_step(hn_gpu_planner *pl, const hn_gpu_run *run) {
     emit_writes(pl, &v);
     close_vectors(pl, &v);
     for (uint32_t k = 0; k < pl->arrays.count; k++) pl->arrays.items[k].is_loaded = true;
+}
+
+/* ---- scans ---- */
+
+bool hn_gpu_scans_along(const hn_gpu_planner *pl) {
+    for (uint32_t f = 0; f < pl->k->phases.count; f++) {
+        const hn_kernel_phase *phase = &pl->k->phases.items[f];
+        if (!phase->scan || !phase->rank) continue;
+        for (hn_sid s = 1; s < phase->body.count; s++)
+            if (phase->body.items[s].kind == HN_SOP_LOAD &&
+                is_contiguous(pl, phase->body.items[s].index, phase->vars[phase->rank - 1]))
+                return true;
+    }
+    return false;
+}
+
+void hn_gpu_emit_scan_step(hn_gpu_planner *pl, const hn_gpu_run *run, hn_freg all,
+                           void (*open_row)(hn_gpu_planner *pl)) {
+    const hn_freg reg = pl->registers[pl->phase->reduces.items[0].slot];
+    mark_varying(pl, run->last);
+    list_arrays(pl, run);
+    hn_form_init(pl->f, reg);
+    open_row(pl);
+    vector v = open_vectors(pl, run, false);
+    emit_shared_ops(pl);
+    emit_reads(pl, &v, READS_ALL);
+    open_elements(pl, &v);
+    emit_ops(pl, &v, false);
+    hn_gpu_emit_steps(pl);
+    close_elements(pl);
+    close_vectors(pl, &v);
+    hn_form_close(pl->f);
+    hn_form_before(pl->f, reg, all, pl->layout->width);
+    open_row(pl);
+    v = open_vectors(pl, run, false);
+    emit_shared_ops(pl);
+    open_elements(pl, &v);
+    emit_ops(pl, &v, false);
+    hn_gpu_emit_steps(pl);
+    emit_ops(pl, &v, true);
+    emit_stores(pl, &v);
+    close_elements(pl);
+    emit_writes(pl, &v);
+    close_vectors(pl, &v);
+    hn_form_close(pl->f);
 }

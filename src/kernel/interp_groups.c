@@ -99,6 +99,27 @@ static hn_status run_across(hn_run *r, hn_fid s, const bool *active) {
     return NULL;
 }
 
+/* The row whose first thread is `first`: each gets what was combined before its own. */
+static hn_status scan_row(hn_run *r, const hn_form_stmt *stmt, uint32_t first) {
+    const hn_form_register *info = &r->f->registers.items[stmt->reg];
+    hn_ref_reduction *states = hn_run_registers(r, stmt->reg) + first,
+                     *all = hn_run_registers(r, stmt->all) + first, so_far = all[0];
+    for (uint32_t k = 0; k < stmt->width; k++) {
+        const hn_ref_reduction own = states[k];
+        states[k] = so_far;
+        HN_TRY(hn_ref_reduction_step(info->op, info->dtype, own.value, own.position, &so_far));
+    }
+    for (uint32_t k = 0; k < stmt->width; k++) all[k] = so_far;
+    return NULL;
+}
+
+static hn_status run_before(hn_run *r, hn_fid s, const bool *active) {
+    const hn_form_stmt *stmt = hn_run_stmt_of(r, s);
+    HN_TRY(expect_all(r, s, active, "a before"));
+    for (uint32_t t = 0; t < r->width; t += stmt->width) HN_TRY(scan_row(r, stmt, t));
+    return NULL;
+}
+
 static hn_status run_stmt(hn_run *r, hn_fid s, const bool *active) {
     switch (hn_run_stmt_of(r, s)->kind) {
     case HN_FORM_FOR: return run_for(r, s, active);
@@ -112,6 +133,7 @@ static hn_status run_stmt(hn_run *r, hn_fid s, const bool *active) {
     case HN_FORM_BARRIER: return run_barrier(r, s, active);
     case HN_FORM_MOVE: return each_thread(r, s, active, hn_run_move);
     case HN_FORM_ACROSS: return run_across(r, s, active);
+    case HN_FORM_BEFORE: return run_before(r, s, active);
     case HN_FORM_BLOCK: return run_block(r, hn_run_stmt_of(r, s)->body, active);
     default: return HN_ERROR(HN_INTERNAL, "statement %u is of no kind", s);
     }

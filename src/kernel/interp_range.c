@@ -385,6 +385,7 @@ static hn_status run_stmt(hn_run *r, hn_fid s) {
     case HN_FORM_TRANSPOSE: return once(r, s, run_transpose);
     case HN_FORM_IF_ALIGNED: return run_if_aligned(r, s);
     case HN_FORM_BARRIER:
+    case HN_FORM_BEFORE:
     case HN_FORM_MOVE:
     case HN_FORM_KIND_COUNT: break;
     }

@@ -199,6 +199,16 @@ static hn_status read_across(parser *ps, hn_form_stmt *stmt) {
     return hn_lex_accept_word(&ps->lex, "pitch") ? hn_lex_u32(&ps->lex, &stmt->pitch) : NULL;
 }
 
+/* r1 all r2 width 32 */
+static hn_status read_before(parser *ps, hn_form_stmt *stmt) {
+    HN_TRY(read_register(ps, &stmt->reg));
+    HN_TRY(hn_lex_expect_word(&ps->lex, "all"));
+    HN_TRY(read_register(ps, &stmt->all));
+    HN_TRY(hn_lex_expect_word(&ps->lex, "width"));
+    stmt->pitch = 1;
+    return hn_lex_u32(&ps->lex, &stmt->width);
+}
+
 /* m3[4*i66] = m1[4*i65] count 4 */
 static hn_status read_move(parser *ps, hn_form_stmt *stmt) {
     const hn_sop_reader r = sops(ps);
@@ -266,6 +276,7 @@ static hn_status read_any(parser *ps, hn_form_stmt *stmt) {
         {"lanes", HN_FORM_LANES, read_lanes},
         {"vector", HN_FORM_VECTOR, read_open},
         {"across", HN_FORM_ACROSS, read_across},
+        {"before", HN_FORM_BEFORE, read_before},
         {"move", HN_FORM_MOVE, read_move},
         {"prefetch", HN_FORM_PREFETCH, read_prefetch},
         {"transpose", HN_FORM_TRANSPOSE, read_transpose},

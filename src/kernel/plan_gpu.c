@@ -15,7 +15,7 @@
  *   scratch memory when they are too large. A barrier stands before a phase that reads what another
  *   thread of its row has written.
  * - one thread: scatters, which run in order.
- * A scan runs on one thread of its row. gpu_layouts.c makes forms of them. */
+ * A scan of a row is taken in steps by its threads, or across rows by one thread. gpu_layouts.c makes forms of them. */
 #include "kernel/plan_gpu.h"
 
 #include "base/compiler.h"
@@ -35,7 +35,7 @@ static const double part_of_line = 1.1;
 
 /* Registers of a thread beside what it keeps: addresses, and what an element of a vector takes while
  * it is computed. And the most vectors that it keeps: each is a copy of the loops' bodies. */
-enum { OTHER_REGISTERS = 32, ELEMENT_REGISTERS = 2, KEPT_VECTORS_MOST = 16 };
+enum { OTHER_REGISTERS = 24, ELEMENT_REGISTERS = 1, KEPT_VECTORS_MOST = 16 };
 
 /* Of layouts that memory makes equal, that is best whose threads have so many bytes under way each:
  * of a row with fewer more threads wait for each other; with more the code is longer. A factor of
@@ -301,8 +301,7 @@ static rows_info info_of(const planner *pl) {
     rows_info out = {.elems = 1, .vector = HN_FORM_MOVE_MOST, .may_keep = hn_gpu_may_keep(pl)};
     out.rows = hint(pl, hn_gpu_extents(pl, pl->k->vars, pl->k->rank));
     for (uint32_t f = 0; f < pl->k->phases.count; f++) add_phase(pl, &pl->k->phases.items[f], &out);
-    if (has_scan(pl->k)) out.vector = 1;
-    if (pl->k->mode == HN_VECTOR_OUTER) across_rows(pl, &out);
+    if (pl->is_across) across_rows(pl, &out);
     for (uint32_t f = 0; f < pl->k->phases.count && out.may_keep; f++) {
         const hn_kernel_phase *phase = &pl->k->phases.items[f];
         out.may_keep = hn_sym_is_int(pl->sym, hn_gpu_extents(pl, phase->vars, phase->rank), NULL);
@@ -312,7 +311,7 @@ static rows_info info_of(const planner *pl) {
 
 static launch launch_of(const planner *pl, const rows_info *info, const layout *l) {
     const uint32_t taken = l->vector * l->unroll;
-    bool along = pl->k->mode != HN_VECTOR_OUTER;
+    bool along = !pl->is_across;
     int64_t element = info->element_bytes ? info->element_bytes : 4,
             next = along ? (l->width * l->vector < info->elems ? l->width * l->vector
                                                                : info->elems * l->rows)
@@ -330,6 +329,7 @@ static launch launch_of(const planner *pl, const rows_info *info, const layout *
                   .levels = levels,
                   .registers = OTHER_REGISTERS + l->vector * ELEMENT_REGISTERS,
                   .shared_bytes = hn_gpu_shared_bytes(pl, l)};
+    if (along && has_scan(pl->k)) out.acrosses = (uint32_t)out.steps;
     double once = least(hn_gpu_bytes_once(pl), pl->work.bytes);
     if (l->keeps) {
         out.bytes = once;
@@ -366,8 +366,7 @@ static void try_width(const planner *pl, const rows_info *info, uint32_t width, 
                 .rows = power_of_two_from(info->rows, threads / width),
                 .vector = info->vector,
                 .unroll = 1};
-    bool along = pl->k->mode != HN_VECTOR_OUTER,
-         steps = !has_scan(pl->k) && (along || info->vector > 1);
+    bool along = !pl->is_across, steps = !has_scan(pl->k) && (along || info->vector > 1);
     int64_t vectors = ceil_div(ceil_div(info->elems, along ? info->vector : 1), width);
     for (size_t u = 0; u < HN_COUNT_OF(unrolls) && (steps || !u); u++) {
         l.unroll = unrolls[u];
@@ -379,12 +378,21 @@ static void try_width(const planner *pl, const rows_info *info, uint32_t width, 
     try_layout(pl, info, l, items, kept);
 }
 
+static uint32_t least_width(uint32_t a, uint32_t b) { return a < b ? a : b; }
+
+/* Threads of a row that may scan it: one where neighbours have neighbouring rows; and few where all
+ * that they combine goes through shared memory, since each reads what those before it have. */
+static uint32_t scan_width(const planner *pl) {
+    if (pl->is_across) return 1;
+    return pl->facts->shuffle > 1 ? pl->facts->threads_max : 16;
+}
+
 static uint32_t list_rows(const planner *pl, layout *items) {
     const rows_info info = info_of(pl);
     const uint32_t most = pl->facts->threads_max;
-    int64_t vectors =
-        pl->k->mode == HN_VECTOR_OUTER ? info.elems : ceil_div(info.elems, info.vector);
-    uint32_t kept = 0, widest = has_scan(pl->k) ? 1 : power_of_two_from(vectors, most);
+    int64_t vectors = pl->is_across ? info.elems : ceil_div(info.elems, info.vector);
+    uint32_t kept = 0, widest = power_of_two_from(vectors, most);
+    if (has_scan(pl->k)) widest = least_width(widest, scan_width(pl));
     for (size_t t = 0; t < HN_COUNT_OF(group_sizes); t++) {
         uint32_t threads = group_sizes[t] < most ? group_sizes[t] : most;
         for (uint32_t width = 1; width <= widest && width <= threads; width *= 2)
@@ -417,6 +425,7 @@ hn_status hn_form_plans_gpu(const hn_program *program, const hn_kernel *kernel,
         .p = program, .sym = program->sym, .k = kernel, .facts = facts, .scratch = scratch};
     layout items[HN_GPU_PLANS_MAX] = {{0}};
     pl.work = hn_kernel_work(program, kernel);
+    pl.is_across = kernel->mode == HN_VECTOR_OUTER && !hn_gpu_scans_along(&pl);
     uint32_t count = kernel->serial        ? 1
                      : is_elementwise(&pl) ? list_elements(&pl, items)
                                            : list_rows(&pl, items);

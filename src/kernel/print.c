@@ -191,6 +191,9 @@ static void put_stmt(const printer *pr, hn_fid s) {
     case HN_FORM_VECTOR: hn_strbuf_puts(pr->out, "vector"); break;
     case HN_FORM_ACROSS: put_across(pr, stmt); break;
     case HN_FORM_PREFETCH: put_prefetch(pr, stmt); break;
+    case HN_FORM_BEFORE:
+        hn_strbuf_printf(pr->out, "before r%u all r%u width %u", stmt->reg, stmt->all, stmt->width);
+        break;
     case HN_FORM_MOVE: put_move(pr, stmt); break;
     case HN_FORM_TRANSPOSE: put_transpose(pr, stmt); break;
     case HN_FORM_IF_ALIGNED: hn_strbuf_printf(pr->out, "if aligned m%u", stmt->memory); break;

@@ -433,20 +433,34 @@ static bool is_power_of_two(uint32_t n) { return n && !(n & (n - 1)); }
 
 /* The rows that a group falls into. */
 static hn_status check_rows(const checker *c, const hn_form_stmt *stmt) {
-    const hn_op op = c->f->registers.items[stmt->reg].op;
     if (!is_power_of_two(stmt->width) || !is_power_of_two(stmt->pitch))
         return BAD("a row whose width or pitch is no power of two");
     if (c->f->threads % ((uint64_t)stmt->width * stmt->pitch))
         return BAD("a group that is not made of rows of %u threads", stmt->width);
-    if (hn_op_facts(op)->op_class != HN_OPC_REDUCE)
-        return BAD("r%u is no reduction: the order of its steps counts", stmt->reg);
-    return check_together(c, "an across");
+    return NULL;
+}
+
+static hn_status check_before(checker *c, const hn_form_stmt *stmt) {
+    HN_TRY(check_ready(c, stmt->reg));
+    HN_TRY(check_ready(c, stmt->all));
+    const hn_form_register *reg = &c->f->registers.items[stmt->reg],
+                           *all = &c->f->registers.items[stmt->all];
+    HN_TRY(check_rows(c, stmt));
+    if (stmt->reg == stmt->all) return BAD("r%u is both registers", stmt->reg);
+    if (reg->op != all->op || reg->dtype != all->dtype)
+        return BAD("r%u and r%u combine in different ways", stmt->reg, stmt->all);
+    return check_together(c, "a before");
 }
 
 static hn_status check_across(checker *c, const hn_form_stmt *stmt) {
     HN_TRY(check_ready(c, stmt->reg));
-    if (!c->f->lanes) HN_TRY(check_rows(c, stmt));
-    else if (stmt->width || stmt->pitch) return BAD("threads of a row in a form of ranges");
+    const hn_op op = c->f->registers.items[stmt->reg].op;
+    if (!c->f->lanes) {
+        HN_TRY(check_rows(c, stmt));
+        if (hn_op_facts(op)->op_class != HN_OPC_REDUCE)
+            return BAD("r%u is no reduction: the order of its steps counts", stmt->reg);
+        HN_TRY(check_together(c, "an across"));
+    } else if (stmt->width || stmt->pitch) return BAD("threads of a row in a form of ranges");
     c->across[stmt->reg] = true;
     return NULL;
 }
@@ -599,6 +613,7 @@ static hn_status check_stmt(checker *c, hn_fid s) {
     case HN_FORM_VECTOR: return check_vector(c, s, stmt);
     case HN_FORM_ACROSS: return check_across(c, stmt);
     case HN_FORM_PREFETCH: return check_prefetch(c, stmt);
+    case HN_FORM_BEFORE: return check_before(c, stmt);
     case HN_FORM_MOVE: return check_move(c, stmt);
     case HN_FORM_TRANSPOSE: return check_transpose(c, stmt);
     case HN_FORM_IF_ALIGNED: return check_if_aligned(c, s, stmt);

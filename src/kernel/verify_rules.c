@@ -25,6 +25,7 @@ static const kind_rule kind_rules[HN_FORM_KIND_COUNT] = {
     [HN_FORM_LANES] = {"lanes", HN_FORM_IN_RANGE},
     [HN_FORM_VECTOR] = {"vector", HN_FORM_IN_LANES},
     [HN_FORM_ACROSS] = {"across", HN_FORM_IN_GROUP | HN_FORM_IN_RANGE},
+    [HN_FORM_BEFORE] = {"before", HN_FORM_IN_GROUP},
     [HN_FORM_MOVE] = {"move", HN_FORM_IN_GROUP},
     [HN_FORM_PREFETCH] = {"prefetch", HN_FORM_IN_RANGE | HN_FORM_IN_VECTOR},
     [HN_FORM_TRANSPOSE] = {"transpose", HN_FORM_IN_RANGE},

@@ -153,18 +153,27 @@ static void number_phases(plan *p) {
 
 /* --- bodies --- */
 
+/* Whether a local buffer of a member's values would be too long. */
+static bool is_long(const plan *p, uint32_t w) {
+    int64_t elems = 1;
+    for (uint32_t d = 0; d < p->inner_count[w]; d++)
+        elems *= hn_sym_hint(p->s->sym, hn_sym_symbol_extent(p->s->sym, p->inner[w][d]), 1024);
+    return elems > p->s->options->limits->local_max_elems;
+}
+
 static bool is_cheap(const plan *p, uint32_t w) {
     const hn_body *body = &p->g->members.items[w].loop->body;
+    const int64_t again = is_long(p, w) ? p->s->options->limits->long_row_again_ops : 0;
     uint32_t ops = 0, loads = 0;
     for (hn_sid k = 1; k < body->count; k++) {
         const hn_sop *op = &body->items[k];
         if (op->kind == HN_SOP_INDIRECT || op->kind == HN_SOP_RANDOM) return false;
         loads += op->kind == HN_SOP_LOAD;
         if (op->kind != HN_SOP_ELEM) continue;
-        if (!hn_op_has(op->op, HN_TRAIT_RECOMPUTE)) return false;
+        if (!hn_op_has(op->op, HN_TRAIT_RECOMPUTE) && !again) return false;
         ops++;
     }
-    return ops <= RECOMPUTE_MAX_OPS && loads <= RECOMPUTE_MAX_LOADS;
+    return ops <= (again ? again : RECOMPUTE_MAX_OPS) && loads <= RECOMPUTE_MAX_LOADS;
 }
 
 static hn_status inline_member(plan *p, uint32_t m, uint32_t phase, hn_kernel_phase *out,

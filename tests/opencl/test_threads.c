@@ -103,4 +103,61 @@ TEST(rows_of_narrow_dtypes) {
     }
 }
 
+/* Prefixes of the places and values of each row, three times on top of each other: the third round
+ * begins with what two had. */
+static void scan_rows(hn_op op, uint32_t width) {
+    enum { ROUNDS = 3 };
+    static float in[ELEMS];
+    fixture x;
+    hn_form *f = NULL;
+    EXPECT_OK(fixture_init(&x));
+    for (int k = 0; k < ELEMS; k++) in[k] = (float)(k * 7 % 11);
+    hn_buf from = add_input(&x, HN_DTYPE_F32, ELEMS, in), to = add_output(&x, HN_DTYPE_F32, ELEMS),
+           last = add_output(&x, HN_DTYPE_I64, ELEMS);
+    EXPECT_OK(hn_form_create(x.program, &x.arena, THREADS, num(&x, GROUPS), &f));
+    bool keeps = hn_op_keeps_position(op);
+    hn_fid value = load(f, hn_form_argument(f, from, 0, false), element_of(&x, f)),
+           place = keeps ? index_value(f, f->thread) : 0;
+    hn_freg reg = hn_form_add_register(f, op, HN_DTYPE_F32),
+            all = hn_form_add_register(f, op, HN_DTYPE_F32);
+    hn_expr round = hn_form_symbol(f, num(&x, ROUNDS));
+    hn_form_init(f, all);
+    hn_form_init(f, reg);
+    hn_form_for(f, round, num(&x, 0), num(&x, ROUNDS), 1);
+    hn_form_init(f, reg);
+    hn_form_step(f, reg, value, place);
+    hn_form_before(f, reg, all, width);
+    hn_form_close(f);
+    hn_form_step(f, reg, value, place);
+    hn_form_store(f, hn_form_argument(f, to, 0, true), element_of(&x, f),
+                  hn_form_result(f, reg, false), HN_STORE_SET);
+    hn_form_store(f, hn_form_argument(f, last, 0, true), element_of(&x, f),
+                  keeps ? hn_form_result(f, reg, true) : index_value(f, f->thread), HN_STORE_SET);
+    EXPECT_OK(hn_form_end(f));
+    EXPECT_OK(run_form(&x, f));
+    uint32_t wrong = 0;
+    for (uint32_t at = 0; at < ELEMS; at++) {
+        uint32_t first = at - at % width, best = first;
+        float row = 0, sum = 0, most = in[first];
+        for (uint32_t k = first; k < first + width; k++) {
+            row += in[k];
+            if (in[k] >= most) most = in[k], best = k; /* of equals the last one */
+        }
+        for (uint32_t k = first; k <= at; k++) sum += in[k];
+        float got = ((float *)x.memory[to].bytes)[at],
+              want = keeps ? most : (ROUNDS - 1) * row + sum;
+        int64_t where = ((int64_t *)x.memory[last].bytes)[at];
+        wrong += got != want || (keeps && where != best % THREADS);
+    }
+    if (wrong) HN_TEST_FAIL("width %u: %u elements are wrong", width, wrong);
+    fixture_deinit(&x);
+}
+
+TEST(prefixes) {
+    for (uint32_t width = 1; width <= THREADS; width *= 4) {
+        scan_rows(HN_OP_CUMSUM, width);
+        scan_rows(HN_OP_CUMMAX, width);
+    }
+}
+
 int main(int argc, char **argv) { return opencl_test_main(argc, argv); }

@@ -33,6 +33,12 @@ template <class T> static T __shfl_xor_sync(unsigned, T value, int other) {
     return value;
 }
 
+/* Of the thread that is so many before; of the thread itself where the warp has none. */
+template <class T> static T __shfl_up_sync(unsigned mask, T value, int before) {
+    const int lane = (int)(threadIdx.x % 32), from = lane < before ? lane : lane - before;
+    return __shfl_xor_sync(mask, value, lane ^ from);
+}
+
 template <class To, class From> static To cuda_bits(From x) {
     static_assert(sizeof(To) == sizeof(From), "the same bits");
     To y;

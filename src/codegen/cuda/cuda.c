@@ -29,6 +29,7 @@ const hn_language hn_cuda_language = {
     .move = "move($0 + $1, $2 + $3, pack<$5, $4>());",
     .shuffle_threads = 32,
     .shuffle = "__shfl_xor_sync(0xffffffffu, $0, $1)",
+    .shuffle_up = "__shfl_up_sync(0xffffffffu, $0, $1)",
     .unroll = "#pragma unroll $0",
     .index_type = "long long",
     .index_words = {.suffix = "LL", .floordiv = "floor_div", .mod = "floor_mod", .min = "least", .max = "most"},

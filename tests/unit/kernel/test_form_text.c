@@ -51,8 +51,9 @@ static void expect_file_same(const char *path, const char *beginning) {
 
 /* The corpus of the fuzz target. */
 TEST(forms_by_hand_come_back) {
-    static const char *const names[] = {"row_sum", "flat_copy",       "both_ways", "checked_index",
-                                        "argmax",  "everything_else", "threads",   "registers"};
+    static const char *const names[] = {"row_sum",       "flat_copy", "both_ways",
+                                        "checked_index", "argmax",    "everything_else",
+                                        "threads",       "registers", "prefixes"};
     static const char *const ranges[] = {"rows", "flat", "columns", "tiles"};
     for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
         char path[64];

@@ -148,6 +148,23 @@ TEST(argmax_and_sum) {
                     5, lengths[c]);
 }
 
+/* --- scans --- */
+
+TEST(scans) {
+    for (size_t c = 1; c < HN_COUNT_OF(lengths); c++) {
+        check_sizes("input user %%x : f16[%1$d, %2$d] \"x\"\n%%f = cast(%%x, dtype=f32)\n"
+                    "%%y = cumsum(%%f, dim=1)\noutput user %%y \"\"",
+                    5, lengths[c]);
+        check_sizes("input user %%x : i32[%2$d] \"x\"\n%%y, %%i = cummax(%%x, dim=0)\n"
+                    "output user %%y \"\"\noutput user %%i \"\"",
+                    1, lengths[c]);
+        check_sizes("input user %%x : f32[%1$d, %2$d] \"x\"\n%%y, %%i = cummin(%%x, dim=1)\n"
+                    "%%z = logcumsumexp(%%x, dim=1)\noutput user %%y \"\"\noutput user %%i \"\"\n"
+                    "output user %%z \"\"",
+                    3, lengths[c]);
+    }
+}
+
 /* --- across rows --- */
 
 TEST(sums_down_columns) {
