@@ -146,9 +146,10 @@ typedef struct cuda_clock {
     int64_t host_ns; /* when it was made */
 } cuda_clock;
 
-/* Launches behind each other: which steps, and for messages which kernels. */
+/* Launches behind each other: which steps, and for messages which kernels, and how many operations
+ * are among them. */
 typedef struct cuda_launches {
-    uint32_t count;
+    uint32_t count, operations;
     uint32_t first, until; /* steps */
     const cuda_kernel *first_kernel, *last_kernel;
 } cuda_launches;

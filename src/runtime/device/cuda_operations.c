@@ -104,7 +104,7 @@ static hn_status operation_run(hn_queue *queue, hn_device_operation *o, uint32_t
     (void)step;
     *out = (hn_device_fault){.is_set = false};
     HN_TRY(hn_cuda_enter(o->dev, &pushed));
-    q->is_idle = false;
+    hn_cuda_note_launches(q, &(cuda_launches){.operations = 1});
     hn_status status = hn_lt_matmul_run(o->matmul, args, scratch, q->stream);
     hn_cuda_leave(o->dev, pushed);
     return status;

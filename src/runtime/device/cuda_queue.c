@@ -71,6 +71,32 @@ void hn_cuda_queue_destroy(hn_queue *queue) {
     hn_cuda_leave(d, pushed);
 }
 
+/* ---- errors that are told late ---- */
+
+/* What may be the reason of an error that any call behind it may tell. */
+static hn_status name_work(const cuda_queue *q, hn_status status) {
+    const cuda_launches *l = &q->launches;
+    if (!status || !(l->count + l->operations)) return status;
+    if (!l->count)
+        return hn_status_annotate(status, "one of the operations, %u in all", l->operations);
+    if (l->operations)
+        return hn_status_annotate(
+            status, "one of %u kernels, '%s' to '%s', or of the operations, %u in all", l->count,
+            l->first_kernel->name, l->last_kernel->name, l->operations);
+    if (l->count == 1) return hn_status_annotate(status, "kernel '%s'", l->last_kernel->name);
+    return hn_status_annotate(status, "one of %u kernels, '%s' to '%s'", l->count,
+                              l->first_kernel->name, l->last_kernel->name);
+}
+
+static bool is_lost(const cuda_queue *q) {
+    return atomic_load_explicit(&((const cuda_dev *)q->base.dev)->is_lost, memory_order_acquire);
+}
+
+/* The same of a call that does something else: only where the context was lost by work before. */
+static hn_status name_late(const cuda_queue *q, hn_status status) {
+    return status && is_lost(q) ? name_work(q, status) : status;
+}
+
 /* ---- copies ---- */
 
 hn_status hn_cuda_copy_in(hn_queue *queue, void *to, const void *from_host, size_t bytes) {
@@ -81,7 +107,7 @@ hn_status hn_cuda_copy_in(hn_queue *queue, void *to, const void *from_host, size
     q->is_idle = false;
     hn_status status = hn_cuda_stage_in(q, hn_cuda_at(to), from_host, bytes);
     hn_cuda_leave(dev_of(queue), pushed);
-    return status;
+    return name_late(q, status);
 }
 
 hn_status hn_cuda_copy_out(hn_queue *queue, void *to_host, const void *from, size_t bytes) {
@@ -92,7 +118,7 @@ hn_status hn_cuda_copy_out(hn_queue *queue, void *to_host, const void *from, siz
     q->is_idle = false;
     hn_status status = hn_cuda_stage_out(q, to_host, hn_cuda_at(from), bytes);
     hn_cuda_leave(dev_of(queue), pushed);
-    return status;
+    return name_late(q, status);
 }
 
 static hn_status copy_apart(cuda_queue *q, hn_cuda_address to, hn_cuda_address from, size_t bytes) {
@@ -131,7 +157,7 @@ hn_status hn_cuda_copy(hn_queue *queue, void *to, const void *from, size_t bytes
     hn_status status = apart < bytes ? copy_overlapping(q, target, source, bytes)
                                      : copy_apart(q, target, source, bytes);
     hn_cuda_leave(dev_of(queue), pushed);
-    return status;
+    return name_late(q, status);
 }
 
 /* Numbers go through pinned memory; of more the driver sees to it. */
@@ -151,7 +177,7 @@ hn_status hn_cuda_read(hn_queue *queue, void *to_host, const void *from, size_t 
     HN_TRY(hn_cuda_enter(dev_of(queue), &pushed));
     hn_status status = read_now((cuda_queue *)queue, to_host, hn_cuda_at(from), bytes);
     hn_cuda_leave(dev_of(queue), pushed);
-    return status;
+    return name_late((const cuda_queue *)queue, status);
 }
 
 /* ---- launches: arguments as in codegen/cuda/README.md ---- */
@@ -218,6 +244,7 @@ static hn_status launch_kernel(cuda_queue *q, cuda_kernel *k, const hn_device_la
 void hn_cuda_note_launches(cuda_queue *q, const cuda_launches *more) {
     cuda_launches *l = &q->launches;
     q->is_idle = false;
+    l->operations += more->operations;
     if (!more->count) return;
     if (!l->count) l->first_kernel = more->first_kernel;
     if (!l->count || more->first < l->first) l->first = more->first;
@@ -243,26 +270,18 @@ hn_status hn_cuda_launch(hn_queue *queue, const hn_device_launch *l, hn_device_f
                                               .last_kernel = k});
     hn_status status = launch_kernel(q, k, l);
     hn_cuda_leave(dev_of(queue), pushed);
-    return HN_LIKELY(!status) ? NULL : hn_status_annotate(status, "kernel '%s'", k->name);
+    if (HN_LIKELY(!status)) return NULL;
+    return is_lost(q) ? name_work(q, status) : hn_status_annotate(status, "kernel '%s'", k->name);
 }
 
 /* ---- the end ---- */
-
-/* Which kernels may be the reason of an error that is told late. */
-static hn_status name_kernels(const cuda_queue *q, hn_status status) {
-    const cuda_launches *l = &q->launches;
-    if (!status || !l->count) return status;
-    if (l->count == 1) return hn_status_annotate(status, "kernel '%s'", l->last_kernel->name);
-    return hn_status_annotate(status, "one of %u kernels, '%s' to '%s'", l->count,
-                              l->first_kernel->name, l->last_kernel->name);
-}
 
 /* After an error a second attempt sees to it that nothing goes on; a device that is lost does
  * nothing any more. */
 static hn_status finish_work(cuda_queue *q) {
     hn_status status = wait_for_all(q);
     if (status) (void)dev_of(&q->base)->cuda.cuStreamSynchronize(q->stream);
-    return name_kernels(q, status);
+    return name_work(q, status);
 }
 
 /* Without the context: work that goes on has memory that is given back behind this. */

@@ -144,6 +144,29 @@ TEST(a_product) {
     expect_nothing_left(driver, lt);
 }
 
+/* What a product has done is told when it is waited for, like what a kernel has. */
+TEST(a_product_may_be_the_reason) {
+    cuda_standin *driver;
+    cublaslt_standin *lt;
+    fixture f;
+    hn_device_fault fault;
+    if (!find(&driver, &lt)) return;
+    EXPECT_OK(begin(&f));
+    void *args[HN_EXT_MAX_OPERANDS] = {f.at[0], f.at[1], f.at[2], f.at[3]};
+    if (f.operation)
+        EXPECT_OK(f.ops->operations->run(f.queue, f.operation, 3, args, f.scratch, &fault));
+    driver->calls = 0;
+    driver->code = 700;
+    driver->is_lost = true;
+    driver->fail_at = 2; /* behind that which makes the context current */
+    EXPECT_ERROR(f.ops->finish(f.queue, &fault), HN_DEVICE,
+                 "one of the operations, 1 in all: CUDA: cuStreamSynchronize failed: "
+                 "CUDA_ERROR_ILLEGAL_ADDRESS (700)");
+    reset(driver, lt);
+    end(&f);
+    expect_nothing_left(driver, lt);
+}
+
 TEST(without_the_library) {
     cuda_standin *driver;
     cublaslt_standin *lt;

@@ -607,7 +607,7 @@ static const char *faults_failed(void) {
     return name;
 }
 
-enum { UNKNOWN = 999, NO_MEMORY = 2, LAUNCH_FAILED = 719 };
+enum { UNKNOWN = 999, NO_MEMORY = 2, LAUNCH_FAILED = 719, ILLEGAL_ADDRESS = 700 };
 
 static hn_status use_kernel(const fixture *f, float *out) {
     const float x[4] = {5, 6, 7, 8};
@@ -758,6 +758,53 @@ TEST(a_crash_is_remembered) {
     end(&f);
     expect_nothing_left();
     EXPECT_INT(cuda_standin_find()->contexts, 0);
+}
+
+/* What a kernel has done may be told by the launch of another one, which is not the reason. */
+static hn_status launch_after_crash(long nth, bool *out_launched) {
+    fixture f;
+    float y;
+    void *kernel;
+    if (!begin(&f)) return NULL;
+    void *m = f.ops->alloc(f.dev, sizeof y);
+    EXPECT_OK(launch_one(&f, "narrow", m, 1, 0));
+    EXPECT_OK(f.ops->find(f.code, "crash", &kernel));
+    faults_set(nth, ILLEGAL_ADDRESS, true);
+    hn_status status = launch_one(&f, "crash", m, 1, 0);
+    *out_launched = strcmp(faults_failed(), "cuLaunchKernel") == 0;
+    f.ops->free(f.dev, m);
+    end(&f);
+    faults_set(0, 0, false);
+    return status;
+}
+
+TEST(a_crash_may_be_told_by_the_next_launch) {
+    bool launched = false;
+    if (!cuda_standin_find()) return;
+    for (long nth = 1; nth < 8 && !launched; nth++) {
+        hn_status status = launch_after_crash(nth, &launched);
+        if (launched)
+            EXPECT_ERROR(status, HN_DEVICE,
+                         "one of 2 kernels, 'narrow' to 'crash': CUDA: cuLaunchKernel failed: "
+                         "CUDA_ERROR_ILLEGAL_ADDRESS (700)");
+        else hn_status_free(status);
+    }
+    EXPECT(launched);
+    expect_nothing_left();
+}
+
+/* The number that a program asks for is the first to know. */
+TEST(a_crash_is_told_by_a_read) {
+    fixture f;
+    float y;
+    if (!cuda_standin_find() || !begin(&f)) return;
+    void *m = f.ops->alloc(f.dev, sizeof y);
+    EXPECT_OK(launch_one(&f, "crash", m, 1, 0));
+    EXPECT_ERROR(f.ops->read(f.queue, &y, m, sizeof y), HN_DEVICE, "kernel 'crash': CUDA: ");
+    hn_status_free(finish(&f, f.queue, -1));
+    f.ops->free(f.dev, m);
+    end(&f);
+    expect_nothing_left();
 }
 
 /* ---- which device ---- */
