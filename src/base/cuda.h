@@ -129,8 +129,8 @@ typedef struct hn_cuda_pool_options {
     X(cuMemFreeHost, "cuMemFreeHost", (void *memory))                                              \
     X(cuMemHostGetDevicePointer, "cuMemHostGetDevicePointer_v2",                                   \
       (hn_cuda_address * out, void *memory, unsigned flags))                                       \
-    X(cuPointerGetAttribute, "cuPointerGetAttribute",                                              \
-      (void *out, int attribute, hn_cuda_address address))                                         \
+    X(cuPointerGetAttributes, "cuPointerGetAttributes",                                            \
+      (unsigned count, int *attributes, void **outs, hn_cuda_address address))                     \
     X(cuMemcpyHtoDAsync, "cuMemcpyHtoDAsync_v2",                                                   \
       (hn_cuda_address to, const void *from, size_t bytes, hn_cuda_stream stream))                 \
     X(cuMemcpyDtoHAsync, "cuMemcpyDtoHAsync_v2",                                                   \

@@ -764,16 +764,15 @@ EXPORT int cuMemHostGetDevicePointer_v2(uint64_t *out, void *host, unsigned flag
     return end(m ? SUCCESS : INVALID_VALUE);
 }
 
-EXPORT int cuPointerGetAttribute(void *out, int attribute, uint64_t address);
-EXPORT int cuPointerGetAttribute(void *out, int attribute, uint64_t address) {
+EXPORT int cuPointerGetAttributes(unsigned count, int *attributes, void **outs, uint64_t address);
+EXPORT int cuPointerGetAttributes(unsigned count, int *attributes, void **outs, uint64_t address) {
     const void *at = (const void *)(uintptr_t)address;
-    unsigned kind;
-    BEGIN(NULL); /* it fails for what it does not know, so a failure more tells nothing */
-    if (attribute != 2) return end(INVALID_VALUE);
+    unsigned kind = 0;
+    BEGIN(NULL); /* a failure tells nothing: the memory is taken for memory of the host */
+    if (count != 1 || attributes[0] != 2) return end(INVALID_VALUE);
     if (pinned_at(at, 1)) kind = 1;
     else if (find_memory(at, 1)) kind = 2;
-    else return end(INVALID_VALUE);
-    memcpy(out, &kind, sizeof kind);
+    memcpy(outs[0], &kind, sizeof kind);
     return end(SUCCESS);
 }
 
@@ -787,6 +786,7 @@ EXPORT int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, str
     (void)bytes_at(to, bytes);
     stream *s = stream_of(c, given);
     const bool is_pinned = pinned_at(from, bytes) != NULL;
+    if (!is_pinned && pinned_at(from, 1)) return end(INVALID_VALUE); /* only a part of it is */
     work *w = add(s, COPY_IN, 0);
     w->to = to;
     w->bytes = bytes;
@@ -809,6 +809,7 @@ EXPORT int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, stream *g
     BEGIN(&c);
     (void)bytes_at(from, bytes);
     stream *s = stream_of(c, given);
+    if (!pinned_at(to, bytes) && pinned_at(to, 1)) return end(INVALID_VALUE); /* as above */
     standin.copies++;
     if (!pinned_at(to, bytes)) { /* the host waits */
         standin.pageable++;

@@ -15,12 +15,20 @@ enum {
 
 static cuda_dev *dev_of(cuda_queue *q) { return (cuda_dev *)q->base.dev; }
 
-/* Of memory that CUDA does not know this fails, which is no failure. */
-static bool is_pinned(cuda_queue *q, const void *host) {
+/* Memory that CUDA does not know has the kind 0. */
+static bool is_pinned_at(cuda_queue *q, const uint8_t *host) {
     unsigned kind = 0;
-    return dev_of(q)->cuda.cuPointerGetAttribute(&kind, HN_CUDA_POINTER_MEMORY_TYPE,
-                                                 hn_cuda_at(host)) == HN_CUDA_SUCCESS &&
+    int attribute = HN_CUDA_POINTER_MEMORY_TYPE;
+    void *out = &kind;
+    return dev_of(q)->cuda.cuPointerGetAttributes(1, &attribute, &out, hn_cuda_at(host)) ==
+               HN_CUDA_SUCCESS &&
            kind == HN_CUDA_MEMORY_HOST;
+}
+
+/* The driver refuses copies of memory that is pinned in part. */
+static bool is_pinned(cuda_queue *q, const void *host, size_t bytes) {
+    const uint8_t *at = host;
+    return is_pinned_at(q, at) && is_pinned_at(q, at + bytes - 1);
 }
 
 static hn_status pin(cuda_queue *q, size_t bytes, uint8_t **out) {
@@ -126,7 +134,8 @@ static hn_status stage_part(cuda_queue *q, hn_cuda_address to, const uint8_t *fr
 
 hn_status hn_cuda_stage_in(cuda_queue *q, hn_cuda_address to, const void *from_host, size_t bytes) {
     const uint8_t *from = from_host;
-    if (bytes > PIECE_LEAST && is_pinned(q, from_host)) return copy_to(q, to, from_host, bytes);
+    if (bytes > PIECE_LEAST && is_pinned(q, from_host, bytes))
+        return copy_to(q, to, from_host, bytes);
     HN_TRY(grow_pieces(q, bytes));
     for (size_t done = 0, part; done < bytes; done += part)
         HN_TRY(stage_part(q, to + done, from + done, bytes - done, &part));
@@ -186,7 +195,7 @@ hn_status hn_cuda_stage_out(cuda_queue *q, void *to_host, hn_cuda_address from, 
     const cuda_stage *s = &q->stage;
     const bool has_room = (s->landing_count && bytes <= s->landing_cap - s->landing_used) ||
                           (bytes <= LANDING_MOST && s->landing_bytes <= LANDING_MOST - bytes);
-    if (!has_room || is_pinned(q, to_host)) return copy_from(q, to_host, from, bytes);
+    if (!has_room || is_pinned(q, to_host, bytes)) return copy_from(q, to_host, from, bytes);
     return land(q, to_host, from, bytes);
 }
 

@@ -207,6 +207,28 @@ TEST(pinned_memory_is_not_staged) {
     expect_nothing_left();
 }
 
+/* Of memory that the host has pinned in part the driver refuses copies. */
+TEST(memory_that_is_pinned_in_part_is_staged) {
+    fixture f;
+    cuda_standin *s = cuda_standin_find();
+    enum { BYTES = 200000, MORE = 100 }; /* the stand-in's memory goes on to the end of a page */
+    void *pinned = NULL;
+    bool pushed;
+    if (!s || !begin(&f)) return;
+    cuda_dev *d = (cuda_dev *)f.dev;
+    EXPECT_OK(hn_cuda_enter(d, &pushed));
+    EXPECT_INT(d->cuda.cuMemHostAlloc(&pinned, BYTES, 0), 0);
+    hn_cuda_leave(d, pushed);
+    uint8_t *m = f.ops->alloc(f.dev, BYTES + MORE);
+    EXPECT_OK(f.ops->copy_in(f.queue, m, pinned, BYTES + MORE));
+    EXPECT_OK(f.ops->copy_out(f.queue, pinned, m, BYTES + MORE));
+    EXPECT_OK(finish(&f, f.queue, -1));
+    (void)d->cuda.cuMemFreeHost(pinned);
+    f.ops->free(f.dev, m);
+    end(&f);
+    expect_nothing_left();
+}
+
 /* ---- code ---- */
 
 TEST(errors_of_code) {
