@@ -28,7 +28,7 @@ static void put_for_head(walk *w, const hn_form_stmt *s) {
                *end = walk_index_text(w, s->end); /* of what is known outside */
     name var = walk_define(w, s->var, SYMBOL_NUMBER);
     walk_begin_line(w);
-    hn_strbuf_printf(&w->out, "for (%s %s = %s", w->l->index_type, var.text, begin);
+    hn_strbuf_printf(&w->out, "for (%s %s = %s", walk_index_type(w), var.text, begin);
     if (once) hn_strbuf_printf(&w->out, ", e%s = %s", var.text + 1, end);
     hn_strbuf_printf(&w->out, "; %s < %s%s; %s%s) {\n", var.text, once ? "e" : "",
                      once ? var.text + 1 : end, var.text, step);
@@ -78,8 +78,8 @@ static void put_let(walk *w, const hn_form_stmt *s) {
     const char *text =
         walk_index_text(w, s->begin); /* of a symbol's last meaning, when it is defined again */
     walk_put_line(w, "const $0 $1 = $2;", HN_DTYPE_NONE,
-                  OPERANDS(TEXT(w->l->index_type), TEXT(walk_define(w, s->var, SYMBOL_NUMBER).text),
-                           TEXT(text)));
+                  OPERANDS(TEXT(walk_index_type(w)),
+                           TEXT(walk_define(w, s->var, SYMBOL_NUMBER).text), TEXT(text)));
 }
 
 static void put_inner_block(walk *w, const hn_form_stmt *s) {
@@ -286,7 +286,8 @@ static void put_end(walk *w) {
 }
 
 static void put_body(walk *w, hn_expr group_bytes) {
-    if (w->l->numbers) walk_put_line(w, w->l->numbers, HN_DTYPE_NONE, NULL);
+    if (w->l->numbers)
+        walk_put_line(w, w->l->numbers, HN_DTYPE_NONE, OPERANDS(TEXT(walk_index_type(w))));
     put_begins(w, group_bytes != 0);
     put_scratch_memories(w, group_bytes);
     put_shared_memories(w);

@@ -98,7 +98,7 @@ struct hn_language {
     const char *size; /* an argument; $0: name, $1: number */
     bool fetches; /* arguments are not in the head but in lines of their own; scratch and status are
                      in the head */
-    const char *numbers; /* the first line: defines group and thread */
+    const char *numbers; /* the first line: defines group and thread; $0: type of indices */
     const char *end;     /* the last line; may be NULL */
     const char *shared;  /* defines shared memory; $0: type of elements, $1: name, $2: elements */
     const char *part;    /* defines a pointer; $0, $1 likewise, $2: bytes from `scratch` */
@@ -115,7 +115,8 @@ struct hn_language {
     const char *unroll; /* in front of a loop; $0: how often; may be NULL */
 
     /* index symbols */
-    const char *index_type;
+    const char *index_type,
+        *narrow_index_type; /* the second: of 32 bits, where they fit; may be NULL */
     hn_index_words index_words;
     const char *check,
         *check_wrapped; /* $0: index, $1: extent; the second takes negative ones from the end */

@@ -76,6 +76,9 @@ typedef struct name {
 static inline const hn_sop *walk_op_of(const walk *w, hn_fid value) {
     return &w->f->stmts.items[value].op;
 }
+static inline const char *walk_index_type(const walk *w) {
+    return w->f->is_narrow && w->l->narrow_index_type ? w->l->narrow_index_type : w->l->index_type;
+}
 static inline bool walk_is_masked(const walk *w) { return w->in_vector && w->step.is_masked; }
 
 /* ---- walk_words.c: errors, templates, names, indices, literals ---- */

@@ -110,7 +110,7 @@ static void put_check(walk *w, const hn_sop *op) {
     const operand *operands = OPERANDS(TEXT(walk_value(w, op->args[0]).text),
                                        INDEX(hn_sym_symbol_extent(w->f->sym, op->index)));
     walk_begin_line(w);
-    hn_strbuf_printf(&w->out, "const %s %s = ", w->l->index_type,
+    hn_strbuf_printf(&w->out, "const %s %s = ", walk_index_type(w),
                      walk_define(w, op->index, SYMBOL_NUMBER).text);
     walk_put(w, text, HN_DTYPE_NONE, operands);
     hn_strbuf_puts(&w->out, ";\n");
@@ -169,7 +169,7 @@ static void put_combining_store(walk *w, const hn_form_stmt *s, hn_dtype dtype) 
     name memory = walk_memory(s->memory), value = walk_value(w, s->value);
     walk_begin_line(w);
     walk_put(w, "{ const $0 e = $1; const $2 x = ", HN_DTYPE_NONE,
-             OPERANDS(TEXT(w->l->index_type), INDEX(s->index), TEXT(type)));
+             OPERANDS(TEXT(walk_index_type(w)), INDEX(s->index), TEXT(type)));
     const char *rest = walk_open(w, w->l->loads[dtype], dtype);
     hn_strbuf_printf(&w->out, "%s[e]%s; const %s y = ", memory.text, rest, type);
     walk_put_op(w, walk_store_op(s->mode), dtype, dtype, OPERANDS(TEXT("x"), TEXT(value.text)));

@@ -212,7 +212,7 @@ static void put_steps(walk *w, const hn_form_stmt *s, const char *head, lane_ste
     if (step.is_masked && !step.has_own_count) {
         w->depth++;
         walk_begin_line(w);
-        hn_strbuf_printf(&w->out, "const %s n = %s(%u, hi - at);\n", w->l->index_type,
+        hn_strbuf_printf(&w->out, "const %s n = %s(%u, hi - at);\n", walk_index_type(w),
                          w->l->index_words.min, w->f->lanes);
         w->depth--;
     }
@@ -261,7 +261,7 @@ static void put_all_steps(walk *w, const hn_form_stmt *s) {
 
 void walk_put_lanes(walk *w, const hn_form_stmt *s) {
     uint32_t before = w->defined.count, numbers = w->index_count;
-    const char *type = w->l->index_type;
+    const char *type = walk_index_type(w);
     walk_put_line(w, "{", HN_DTYPE_NONE, NULL);
     w->depth++;
     walk_put_line(w, "const $0 hi = $1;", HN_DTYPE_NONE, OPERANDS(TEXT(type), INDEX(s->end)));
@@ -289,7 +289,7 @@ static void put_head(walk *w, const hn_form_stmt *s) {
     const hn_index_words *index = &w->l->index_words;
     const name lanes = walk_number(w->f->lanes), before = walk_number(w->copy * w->f->lanes);
     const operand *operands =
-        OPERANDS(TEXT(w->l->index_type), INDEX(w->step.lanes->var), TEXT(lanes.text),
+        OPERANDS(TEXT(walk_index_type(w)), INDEX(w->step.lanes->var), TEXT(lanes.text),
                  TEXT(before.text), TEXT(index->min), TEXT(index->max));
     const char *head = w->step.overlaps ? "const $0 $1 = $4(at, hi - $2);"
                        : w->copy        ? "const $0 $1 = at + $3;"

@@ -138,7 +138,7 @@ static void put_defined(const walk *w, const defined *d, hn_strbuf *out) {
     if (is_number) hn_strbuf_puts(out, walk_name('i', d->number).text);
     else if (d->form == SYMBOL_LANES) hn_strbuf_printf(out, "(i%u + %s)", d->number, lane);
     else if (d->form == SYMBOL_ARRAY) hn_strbuf_printf(out, "i%u[%s]", d->number, lane);
-    else hn_strbuf_printf(out, "(%s)i%u[%s]", w->l->index_type, d->number, lane);
+    else hn_strbuf_printf(out, "(%s)i%u[%s]", walk_index_type(w), d->number, lane);
 }
 
 /* Those that the form has from the beginning. */

@@ -45,6 +45,9 @@ static inline bool hn_form_kind_opens(hn_form_kind kind) {
            kind == HN_FORM_LANES || kind == HN_FORM_VECTOR;
 }
 
+/* form_words.c. Whether an expression fits into 32 bits, with all that it is computed from; 0 does. */
+bool hn_form_is_word(const hn_sym *sym, hn_expr e);
+
 /* form_lanes.c. Sets hn_form_lane_facts of the statements behind `owner`, a LANES, which are its
  * own. Errors: out-of-memory. */
 hn_status hn_form_set_lane_facts(hn_form *f, hn_fid owner) HN_MUST_USE;

@@ -234,6 +234,7 @@ typedef struct hn_form {
     hn_expr grid;          /* groups, or iterations */
     uint32_t threads;      /* of a group; 1 in forms of ranges */
     hn_expr group, thread; /* index symbols; 0 in forms of ranges */
+    bool is_narrow; /* forms of groups: indices fit into 32 bits, on the way to them as well */
     uint32_t
         lanes; /* of a vector of 32-bit numbers; those of 64 bits take two. 0 in forms of groups */
     hn_expr first, until; /* index symbols, both at most `grid`; 0 in forms of groups */
@@ -318,6 +319,9 @@ void hn_form_if_aligned(hn_form *f, hn_fmem memory);
 /* Every block but the outermost must be closed. Errors: the first of building; those of
  * hn_form_verify. */
 hn_status hn_form_end(hn_form *f) HN_MUST_USE;
+
+/* Whether is_narrow may be said of a form that is built. */
+bool hn_form_fits_words(const hn_form *f);
 
 /* Checks ids, that every statement stands in one place, scopes (a name has one meaning at a time),
  * dtypes, that memories are read and written as they say, and that barriers stand where all threads

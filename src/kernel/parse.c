@@ -452,7 +452,7 @@ static hn_status read_role(parser *ps, const char *role, uint32_t ordinal) {
     return hn_lex_expect(&ps->lex, '<');
 }
 
-/* group i64 < s0; thread i65 < 256 */
+/* group i64 < s0; thread i65 < 256; narrow */
 static hn_status read_groups(parser *ps) {
     hn_expr grid;
     uint32_t threads;
@@ -461,7 +461,10 @@ static hn_status read_groups(parser *ps) {
     HN_TRY(hn_lex_expect(&ps->lex, ';'));
     HN_TRY(read_role(ps, "thread", HN_FORM_FIRST_ORDINAL + 1));
     HN_TRY(hn_lex_u32(&ps->lex, &threads));
-    return hn_form_create(ps->program, ps->arena, threads, grid, &ps->f);
+    HN_TRY(hn_form_create(ps->program, ps->arena, threads, grid, &ps->f));
+    if (!hn_lex_accept(&ps->lex, ';')) return NULL;
+    ps->f->is_narrow = true;
+    return hn_lex_expect_word(&ps->lex, "narrow");
 }
 
 /* i64 to i65 of s0; lanes 8; grain 5: behind "range" */

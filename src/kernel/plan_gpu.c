@@ -412,6 +412,7 @@ static hn_status plan_layout(planner *pl, const layout *l, hn_arena *arena, hn_f
     else HN_TRY(hn_gpu_plan_rows(pl, arena));
     pl->f->cost = pl->work;
     pl->f->cost.ns = l->ns;
+    pl->f->is_narrow = hn_form_fits_words(pl->f);
     *out = pl->f;
     hn_status failed = pl->failed;
     pl->failed = NULL;

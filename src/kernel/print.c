@@ -252,7 +252,7 @@ static void put_groups(const printer *pr) {
     put_symbol(pr, pr->f->group);
     hn_strbuf_puts(pr->out, "; thread ");
     put_symbol(pr, pr->f->thread);
-    hn_strbuf_puts(pr->out, ") {\n");
+    hn_strbuf_puts(pr->out, pr->f->is_narrow ? "; narrow) {\n" : ") {\n");
 }
 
 static void put_cost(const printer *pr) {

@@ -645,6 +645,8 @@ static hn_status check_groups(checker *c) {
     const hn_form *f = c->f;
     c->region = HN_FORM_IN_GROUP;
     if (!f->threads) return BAD("a group has no threads");
+    if (f->is_narrow && !hn_form_fits_words(f))
+        return BAD("it is narrow, but an index may need more than 32 bits");
     HN_TRY(check_size(c, f->grid, "the number of groups"));
     if (!is_index(f, f->group, f->grid) || !is_index(f, f->thread, hn_sym_int(f->sym, f->threads)))
         return BAD("group or thread is no index symbol below the number of them");
@@ -657,6 +659,7 @@ static hn_status check_range(checker *c) {
     const hn_form *f = c->f;
     c->region = HN_FORM_IN_RANGE;
     if (f->threads != 1) return BAD("a range is not run by one thread");
+    if (f->is_narrow) return BAD("a range is narrow");
     if (f->grain < 1) return BAD("the grain is not above 0");
     HN_TRY(check_size(c, f->grid, "the number of iterations"));
     hn_expr extent = hn_sym_add(f->sym, f->grid, hn_sym_int(f->sym, 1));

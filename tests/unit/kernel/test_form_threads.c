@@ -178,6 +178,38 @@ TEST(what_is_exchanged) {
     EXPECT_INT(hn_form_exchanged(256, 1, 1, 1), 0);
 }
 
+/* --- indices of 32 bits --- */
+
+TEST(narrow_forms) {
+    static const struct {
+        const char *text, *message;
+    } list[] = {
+        {"form (group i64 < s0; thread i65 < 4; narrow) {\n m1 : argument b1 f32 read\n"
+         " for i66 in [i65, s1) step 4 { %2 = m1[s1*i64 + i66] : f32 } }",
+         NULL},
+        {"form (group i64 < s0; thread i65 < 4; narrow) {\n m1 : argument b1 f32 read\n"
+         " %1 = m1[Mod(50000*s1*i64, 100003)] : f32 }",
+         "it is narrow, but an index may need more than 32 bits"},
+        {"form (group i64 < s0; thread i65 < 4; narrow) {\n"
+         " for i66 in [0, s1) step 2147450000 { } }",
+         "it is narrow, but an index may need more than 32 bits"},
+        {"form (group i64 < s0; thread i65 < 4; narrow) {\n m1 : scratch f32[4] }",
+         "it is narrow, but an index may need more than 32 bits"},
+        {"form (group i64 < 4294967296; thread i65 < 4; narrow) { }",
+         "it is narrow, but an index may need more than 32 bits"},
+        {"form (group i64 < s0; thread i65 < 4; long) { }", "expected 'narrow'"},
+    };
+    for (size_t k = 0; k < HN_COUNT_OF(list); k++) {
+        fixture x;
+        hn_form *f;
+        EXPECT_OK(fixture_init(&x));
+        if (list[k].message)
+            EXPECT_ERROR(parse(&x, list[k].text, &f), HN_INVALID_ARGUMENT, list[k].message);
+        else EXPECT_OK(parse(&x, list[k].text, &f));
+        fixture_deinit(&x);
+    }
+}
+
 /* --- registers of a thread --- */
 
 #define MOVES(text)                                                                                \
