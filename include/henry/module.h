@@ -112,7 +112,9 @@ HN_API void hn_module_release(hn_module *module);      /* NULL is allowed */
  * type and sizes, and must not overlap with inputs. Scalar outputs are rank 0 tensors (NULL for
  * None and strings). If the sizes of an output depend on data, they are known only during the run,
  * and a tensor given for such an output is checked then. Inputs with a layout other than the
- * recorded one are copied first. An input that the program writes to must not be read-only memory
+ * recorded one are copied first. Of a program for CUDA, inputs and given outputs may be tensors on
+ * the device that runs it (hn_tensor_desc.device): kernels read and write them where they are. They
+ * need the recorded layout, and an output an address that is a multiple of 64. An input that the program writes to must not be read-only memory
  * (hn_tensor_create_const), and no tensor in `outputs` may be.
  * Errors: invalid-argument (count, type, rank, sizes, ranges, guards: the message names the input,
  * the constraint and the value; failed assertions; a data-dependent number out of its range, which
@@ -155,6 +157,12 @@ typedef struct hn_run_options {
     const hn_cancel *cancel;
     /* of this module, read and changed by the run; NULL: the module's own */
     hn_state *state;
+    /* of programs for CUDA, a CUstream of the device's primary context (NULL is the default stream):
+     * the run begins when the work that is in it now is done, and work that is given to it behind
+     * hn_run_begin (or hn_module_run_with) sees outputs in memory of the device, without the host
+     * waiting for them. Without it, inputs in memory of the device are to be complete before */
+    bool has_stream;
+    void *stream;
 } hn_run_options;
 
 /* hn_module_run with options; `options` may be NULL. A cancelled run ends within one step; on

@@ -35,7 +35,7 @@ typedef enum hn_scalar_type {
 } hn_scalar_type;
 
 /* The kinds of devices that memory lies on. The numbers are part of stored formats: they never
- * change. So far programs run on the CPU only. */
+ * change. */
 typedef enum hn_device_kind {
     HN_DEVICE_CPU = 0,
     HN_DEVICE_CUDA = 1,
@@ -76,7 +76,8 @@ typedef struct hn_tensor_desc {
     void (*free_data)(void *free_user);
     void *free_user;
     /* Where `data` is. On another device than the CPU, `data` must be given; the tensor describes
-     * it, and what needs the CPU's memory refuses it. */
+     * it, and what needs the CPU's memory refuses it. On CUDA it is an address of the driver's, of a
+     * device of this number (of those that are visible). */
     hn_device device;
 } hn_tensor_desc;
 

@@ -28,14 +28,15 @@ static hn_status context_create(const hn_module *m, hn_context **out) {
     c->laid_out = calloc(m->view.inputs_count + 1u, sizeof *c->laid_out);
     c->remote = calloc((size_t)m->output_buffer_count + m->upload_count + 1, sizeof *c->remote);
     c->homes = calloc(m->output_buffer_count + 1u, sizeof *c->homes);
+    c->given = calloc(m->output_buffer_count + 1u, sizeof *c->given);
     c->blocks = calloc(m->output_buffer_count + 1u, sizeof *c->blocks);
     c->made = calloc(m->output_count + 1u, sizeof *c->made);
     c->staged = calloc(m->view.outputs_count + 1u, sizeof *c->staged);
     c->slots = calloc(m->stages.slot_count + 1u, sizeof *c->slots);
     *out = c;
     c->team = (hn_team){.executor = m->executor.run ? &m->executor : NULL};
-    const bool ok = c->key && c->io && c->laid_out && c->remote && c->homes && c->blocks &&
-                    c->made && c->staged && c->slots;
+    const bool ok = c->key && c->io && c->laid_out && c->remote && c->homes && c->given &&
+                    c->blocks && c->made && c->staged && c->slots;
     hn_status status = ok ? create_queues(m, c) : no_memory();
     if (status) hn_context_destroy(m, c);
     return status;
@@ -73,6 +74,7 @@ void hn_context_destroy(const hn_module *m, hn_context *c) {
     free(c->laid_out);
     free(c->remote);
     free(c->homes);
+    free(c->given);
     free(c->blocks);
     free(c->made);
     free(c->staged);

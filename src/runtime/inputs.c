@@ -93,12 +93,20 @@ static hn_status check_scalar(const hn_bundle *b, uint32_t k, const hn_tensor *t
     }
 }
 
-/* Runs take memory of the host only. */
-static hn_status device_error(const hn_bundle *b, uint32_t k, const hn_tensor *t) {
+/* Of a tensor that is not the host's: whether a run can take it. */
+static hn_status check_device(const hn_module *m, uint32_t k, const hn_tensor *t) {
+    const char *name = hn_input_name(&m->view, k),
+               *host = hn_device_name(hn_device_ops_of_host()->kind);
     char at[HN_DEVICE_TEXT_BYTES];
     hn_tensor_device_print(t, at);
-    return HN_ERROR(HN_UNSUPPORTED, "input '%s' is on %s; give it on %s", hn_input_name(b, k), at,
-                    hn_device_name(hn_device_ops_of_host()->kind));
+    if (!hn_tensor_is_on_device(m, t))
+        return HN_ERROR(HN_UNSUPPORTED, "input '%s' is on %s; give it on %s", name, at, host);
+    if (m->view.inputs[k].kind != HNB_VALUE_TENSOR || m->input_is_hosts[k])
+        return HN_ERROR(HN_UNSUPPORTED,
+                        "input '%s' is on %s, but this program reads or writes it on %s, too; give "
+                        "it there",
+                        name, at, host);
+    return NULL;
 }
 
 hn_status hn_inputs_check(const hn_module *m, hn_tensor *const *inputs, uint32_t count,
@@ -109,7 +117,7 @@ hn_status hn_inputs_check(const hn_module *m, hn_tensor *const *inputs, uint32_t
     for (uint32_t k = 0; k < count; k++) {
         const hnb_input *in = &b->inputs[k];
         const hn_tensor *t = inputs[k];
-        if (HN_UNLIKELY(t && !hn_tensor_is_on_host(t))) return device_error(b, k, t);
+        if (HN_UNLIKELY(t && !hn_tensor_is_on_host(t))) HN_TRY(check_device(m, k, t));
         if (in->kind != HNB_VALUE_TENSOR) {
             HN_TRY(check_scalar(b, k, t, out_key++));
             continue;

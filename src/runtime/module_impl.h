@@ -224,6 +224,9 @@ typedef struct hn_context {
     hn_block **blocks; /* per output buffer, during a call */
     /* per output buffer that is remote: where the host gets its content, during a call */
     void **homes;
+    /* per output buffer that is remote: memory of the caller's on the device, which takes the place
+     * of `remote`; NULL: none. During a call */
+    void **given;
     hn_tensor **made; /* per output of the module, during a call */
     hn_kept *slots;   /* per slot */
     /* slots and scratch memory of before, until the call ends: steps may have their addresses */
@@ -232,9 +235,11 @@ typedef struct hn_context {
     hn_tensor *const *inputs; /* the caller's, during a call */
     hn_tensor **outputs;
     const hn_cancel *cancel; /* of the call; NULL: nobody cancels */
-    int threads;             /* of the call: 1 to those of the module */
-    hn_weights *weights;     /* that the bounds were made for; one reference */
-    hn_state *state;         /* of the call */
+    bool has_stream;         /* the caller has a queue of the driver's: */
+    void *stream;
+    int threads;         /* of the call: 1 to those of the module */
+    hn_weights *weights; /* that the bounds were made for; one reference */
+    hn_state *state;     /* of the call */
     /* per output of the bundle: its content, taken aside or fetched, during a call */
     hn_device_memory *staged;
     hn_team team;                     /* runs the tasks of a call */
@@ -284,6 +289,7 @@ struct hn_module {
     uint32_t *output_users;   /* per output buffer: how many output tensors look into it */
     uint32_t upload_count;    /* inputs that kernels of a device read */
     uint32_t *uploads;        /* the inputs */
+    bool *input_is_hosts;     /* per input: the host reads or writes it, too */
     uint32_t *slot_places;    /* per slot: hn_place */
     bool *output_comes_home;  /* per output buffer: the host needs its content */
     bool *storage_is_remote;  /* per storage: kernels of a device read it */
@@ -326,6 +332,10 @@ hn_status hn_out_of_range(const char *what, uint32_t index, uint32_t count) HN_M
 /* tensor.c */
 enum { HN_DEVICE_TEXT_BYTES = 24 };
 bool hn_tensor_is_on_host(const hn_tensor *tensor);
+/* Whether it is on the device that runs the module's kernels, in memory that these can use. */
+bool hn_tensor_is_on_device(const hn_module *m, const hn_tensor *tensor);
+/* Whether memory of the caller's on a device is aligned as kernels expect it of the runtime's. */
+static inline bool hn_device_memory_fits(const void *data) { return (uintptr_t)data % 64 == 0; }
 /* "opencl:0" */
 void hn_tensor_device_print(const hn_tensor *tensor, char out[HN_DEVICE_TEXT_BYTES]);
 /* That the host may read the tensor, and that it has this type and shape. `what`, `name`: of the

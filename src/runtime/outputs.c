@@ -21,7 +21,7 @@
 
 /* ---- before the run ---- */
 
-/* Runs write to memory of the host only. */
+/* Runs write to memory of the host, and of the device that runs the kernels. */
 static hn_status device_error(uint32_t output, const hn_tensor *t) {
     char at[HN_DEVICE_TEXT_BYTES];
     hn_tensor_device_print(t, at);
@@ -35,7 +35,8 @@ static hn_status check_given(const hn_module *m, const hn_bound *bound, uint32_t
     const hn_bound_output *out = &bound->outputs[k];
     if (o->kind != HNB_VALUE_TENSOR)
         return HN_ERROR(HN_INVALID_ARGUMENT, "output %u is a scalar: pass none for it", output);
-    if (HN_UNLIKELY(!hn_tensor_is_on_host(t))) return device_error(output, t);
+    if (HN_UNLIKELY(!hn_tensor_is_on_host(t)) && !hn_tensor_is_on_device(m, t))
+        return device_error(output, t);
     if ((uint32_t)hn_tensor_type(t) != o->dtype)
         return HN_ERROR(HN_INVALID_ARGUMENT,
                         "the tensor given for output %u has type %s, the result has %s", output,
@@ -73,11 +74,31 @@ static void **home_of(const hn_module *m, hn_context *c, uint32_t s) {
                                                         : &c->io[m->view.inputs_count + s];
 }
 
+/* Memory of the caller's on the device, which the kernels write to. */
+static hn_status place_on_device(const hn_module *m, hn_context *c, uint32_t output, uint32_t k,
+                                 const hn_tensor *t) {
+    const hnb_output *o = &m->view.outputs[k];
+    char at[HN_DEVICE_TEXT_BYTES];
+    if (hn_tensor_numel(t) == 0) return NULL;
+    if (!is_direct(m, c->bounds[0], k, t) || !hn_buffer_is_remote(m, o->buffer) ||
+        !hn_device_memory_fits(hn_tensor_data(t))) {
+        hn_tensor_device_print(t, at);
+        return HN_ERROR(HN_UNSUPPORTED,
+                        "the tensor given for output %u on %s cannot take the result: that shares "
+                        "its memory, is made by the host, or has another layout, or the address is "
+                        "no multiple of 64; give one on %s",
+                        output, at, hn_device_name(hn_device_ops_of_host()->kind));
+    }
+    c->given[m->io_of[o->buffer] - m->view.inputs_count] = hn_tensor_data(t);
+    return NULL;
+}
+
 /* The caller's own memory, where it can be written to directly. */
 static hn_status place_given(const hn_module *m, hn_context *c, uint32_t output, uint32_t k) {
     const hn_tensor *t = c->outputs[output];
     if (!t) return NULL;
     HN_TRY(check_given(m, c->bounds[0], output, k, t));
+    if (HN_UNLIKELY(!hn_tensor_is_on_host(t))) return place_on_device(m, c, output, k, t);
     if (!is_direct(m, c->bounds[0], k, t)) return NULL;
     void **home = home_of(m, c, m->io_of[m->view.outputs[k].buffer] - m->view.inputs_count);
     /* a buffer that an earlier stage has placed stays where it is */
@@ -100,6 +121,8 @@ static hn_status place_home(const hn_module *m, hn_context *c, uint32_t s) {
 static hn_status place_buffer(const hn_module *m, hn_context *c, uint32_t s) {
     const size_t bytes = (size_t)c->bounds[0]->block_bytes[s];
     if (!hn_buffer_is_remote(m, m->output_buffers[s])) return place_home(m, c, s);
+    c->io[m->view.inputs_count + s] = c->given[s];
+    if (c->given[s]) return NULL;
     if (m->output_comes_home[s]) HN_TRY(place_home(m, c, s));
     HN_TRY(hn_kept_grow(m->device, &c->remote[s], bytes ? bytes : 1));
     c->io[m->view.inputs_count + s] = c->remote[s].memory;
@@ -107,7 +130,10 @@ static hn_status place_buffer(const hn_module *m, hn_context *c, uint32_t s) {
 }
 
 hn_status hn_outputs_begin(hn_module *m, hn_context *c) {
-    for (uint32_t s = 0; s < m->output_buffer_count; s++) *home_of(m, c, s) = NULL;
+    for (uint32_t s = 0; s < m->output_buffer_count; s++) {
+        *home_of(m, c, s) = NULL;
+        c->given[s] = NULL;
+    }
     return hn_outputs_place(m, c, 0);
 }
 
@@ -219,7 +245,8 @@ static hn_status fetch(hn_module *m, hn_context *c, uint32_t k) {
     const size_t bytes = (size_t)c->bounds[0]->outputs[k].extent_bytes;
     if (o->kind != HNB_VALUE_TENSOR || !is_remote(m, o) || is_device_copy(m, c, k)) return NULL;
     if (m->view.buffers[o->buffer].kind == HNB_BUFFER_OUTPUT &&
-        c->homes[m->io_of[o->buffer] - m->view.inputs_count])
+        (c->homes[m->io_of[o->buffer] - m->view.inputs_count] ||
+         c->given[m->io_of[o->buffer] - m->view.inputs_count]))
         return NULL;
     HN_TRY(stage_memory(c, k, m->host, bytes));
     if (bytes)
@@ -313,7 +340,7 @@ static hn_status make_outputs(const hn_module *m, hn_context *c) {
             HN_TRY(make_scalar(m, c->bounds[0], o, &c->made[output]));
         } else if (!t) {
             HN_TRY(make_tensor(m, c, k, &c->made[output]));
-        } else if (home_content(m, c, k) != hn_tensor_data(t)) {
+        } else if (hn_tensor_is_on_host(t) && home_content(m, c, k) != hn_tensor_data(t)) {
             hn_copy_strided(hn_tensor_data(t), hn_tensor_strides(t), home_content(m, c, k),
                             c->bounds[0]->outputs[k].strides, hn_tensor_sizes(t), o->rank,
                             hn_bundle_dtype_bytes(o->dtype));

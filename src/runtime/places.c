@@ -145,6 +145,21 @@ static void add_upload(hn_module *m, uint32_t buffer) {
     m->io_of[buffer] = m->view.inputs_count + m->output_buffer_count + k;
 }
 
+/* What of the inputs the host has to do with: its steps, outputs that are views of them, and those
+ * that the program changes. */
+static void find_inputs_of_host(hn_module *m) {
+    const hn_bundle *b = &m->view;
+    for (uint32_t k = 1; k < b->buffers_count; k++)
+        if (b->buffers[k].kind == HNB_BUFFER_INPUT && !hn_buffer_is_remote(m, k))
+            m->input_is_hosts[b->buffers[k].source] = true;
+    for (uint32_t k = 0; k < b->outputs_count; k++) {
+        const hnb_output *o = &b->outputs[k];
+        if (o->is_mutation && o->target_input >= 0) m->input_is_hosts[o->target_input] = true;
+        if (o->kind == HNB_VALUE_TENSOR && b->buffers[o->buffer].kind == HNB_BUFFER_INPUT)
+            m->input_is_hosts[b->buffers[o->buffer].source] = true;
+    }
+}
+
 static void number_output(hn_module *m, uint32_t buffer) {
     m->io_of[buffer] = m->view.inputs_count + m->output_buffer_count;
     m->output_buffers[m->output_buffer_count++] = buffer;
@@ -169,8 +184,9 @@ hn_status hn_places_number(hn_module *m) {
     m->output_buffers = calloc(b->buffers_count + 1u, sizeof *m->output_buffers);
     m->output_users = calloc(b->buffers_count + 1u, sizeof *m->output_users);
     m->output_comes_home = calloc(b->buffers_count + 1u, sizeof *m->output_comes_home);
-    if (!m->io_of || !m->uploads || !m->slot_places || !m->output_buffers || !m->output_users ||
-        !m->output_comes_home)
+    m->input_is_hosts = calloc(b->inputs_count + 1u, sizeof *m->input_is_hosts);
+    if (!m->io_of || !m->uploads || !m->input_is_hosts || !m->slot_places || !m->output_buffers ||
+        !m->output_users || !m->output_comes_home)
         return no_memory();
     for (uint32_t k = 0; k < b->inputs_count; k++)
         m->key_count += b->inputs[k].kind == HNB_VALUE_TENSOR ? b->inputs[k].rank : 1;
@@ -184,12 +200,14 @@ hn_status hn_places_number(hn_module *m) {
         if (b->buffers[k].kind == HNB_BUFFER_INPUT && hn_buffer_is_remote(m, k)) add_upload(m, k);
     m->io_count = b->inputs_count + m->output_buffer_count + m->upload_count;
     for (uint32_t k = 0; k < b->outputs_count; k++) look_at_output(m, &b->outputs[k]);
+    find_inputs_of_host(m);
     return NULL;
 }
 
 void hn_places_deinit(hn_module *m) {
     free(m->io_of);
     free(m->uploads);
+    free(m->input_is_hosts);
     free(m->slot_places);
     free(m->output_buffers);
     free(m->output_users);

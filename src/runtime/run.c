@@ -2,6 +2,7 @@
  * outputs. */
 #include "runtime/module_impl.h"
 
+#include "base/device.h"
 #include "base/require.h"
 #include "runtime/copy.h"
 
@@ -53,29 +54,55 @@ static hn_status lay_out(hn_module *m, hn_context *c, uint32_t k, const hn_tenso
     return NULL;
 }
 
-/* Copies what kernels of a device read of the inputs, whose memory stays as it is until all is
- * done. */
+/* Copies an input to memory of the device that is aligned. */
+static hn_status upload_input(hn_module *m, hn_context *c, uint32_t u, const hn_tensor *t) {
+    const hn_device_ops *ops = m->device->ops;
+    const uint32_t k = m->uploads[u];
+    const size_t bytes = (size_t)c->bounds[0]->input_bytes[k];
+    hn_queue *queue = c->places[HN_PLACE_KERNELS].queue;
+    hn_kept *kept = &c->remote[m->output_buffer_count + u];
+    HN_TRY(grow_input(m, m->device, kept, k, bytes ? bytes : 1));
+    c->io[m->view.inputs_count + m->output_buffer_count + u] = kept->memory;
+    if (!bytes) return NULL;
+    if (!hn_tensor_is_on_host(t)) return ops->copy(queue, kept->memory, hn_tensor_data(t), bytes);
+    c->bytes_in += bytes;
+    return ops->copy_in(queue, kept->memory, c->io[k], bytes);
+}
+
+/* What kernels of a device read of the inputs: copies, of memory that stays as it is until all is
+ * done; or what is on the device already. */
 static hn_status upload_inputs(hn_module *m, hn_context *c) {
     const uint32_t first = m->view.inputs_count + m->output_buffer_count;
     for (uint32_t u = 0; u < m->upload_count; u++) {
-        const uint32_t k = m->uploads[u];
-        const size_t bytes = (size_t)c->bounds[0]->input_bytes[k];
-        hn_kept *kept = &c->remote[m->output_buffer_count + u];
-        HN_TRY(grow_input(m, m->device, kept, k, bytes ? bytes : 1));
-        c->io[first + u] = kept->memory;
-        if (bytes)
-            HN_TRY(m->device->ops->copy_in(c->places[HN_PLACE_KERNELS].queue, kept->memory,
-                                           c->io[k], bytes));
-        c->bytes_in += bytes;
+        const hn_tensor *t = c->inputs[m->uploads[u]];
+        void *data = hn_tensor_data(t);
+        if (!hn_tensor_is_on_host(t) && data && hn_device_memory_fits(data))
+            c->io[first + u] = data;
+        else HN_TRY(upload_input(m, c, u, t));
     }
     return NULL;
+}
+
+/* Memory of the caller's on the device: nobody but kernels can lay it out. */
+static hn_status check_layout(const hn_module *m, uint32_t k, const hn_tensor *t,
+                              const int64_t *recorded) {
+    char at[HN_DEVICE_TEXT_BYTES];
+    HN_TRY(check_expanded(m, k, t, recorded));
+    if (hn_tensor_numel(t) == 0 || layout_fits(t, recorded)) return NULL;
+    hn_tensor_device_print(t, at);
+    return HN_ERROR(HN_UNSUPPORTED,
+                    "input '%s' is on %s in another layout than the recorded one, or not aligned; "
+                    "copy it there",
+                    hn_input_name(&m->view, k), at);
 }
 
 static hn_status set_inputs(hn_module *m, hn_context *c, hn_tensor *const *inputs) {
     for (uint32_t k = 0; k < m->view.inputs_count; k++) {
         const int64_t *recorded = c->bounds[0]->input_strides[k];
         if (!recorded) continue;
-        if (hn_tensor_numel(inputs[k]) == 0 || layout_fits(inputs[k], recorded))
+        if (HN_UNLIKELY(!hn_tensor_is_on_host(inputs[k])))
+            HN_TRY(check_layout(m, k, inputs[k], recorded));
+        else if (hn_tensor_numel(inputs[k]) == 0 || layout_fits(inputs[k], recorded))
             c->io[k] = hn_tensor_data(inputs[k]);
         else HN_TRY(lay_out(m, c, k, inputs[k]));
     }
@@ -91,12 +118,15 @@ static void leave_queue(const hn_context *c) {
 }
 
 static hn_status submit_work(hn_module *m, hn_context *c, uint32_t input_count) {
+    hn_queue *queue = c->places[HN_PLACE_KERNELS].queue;
     HN_TRY(hn_context_bind(m, c, c->inputs, input_count));
+    if (c->has_stream) HN_TRY(m->device->ops->wait_for_caller(queue, c->stream));
     HN_TRY(set_inputs(m, c, c->inputs));
     if (m->stages.count) hn_bound_forget(m, c->bounds[0]);
     HN_TRY(hn_outputs_begin(m, c));
     HN_TRY(hn_steps_run(m, c));
-    return hn_outputs_fetch(m, c);
+    HN_TRY(hn_outputs_fetch(m, c));
+    return c->has_stream ? m->device->ops->let_caller_wait(queue, c->stream) : NULL;
 }
 
 /* Gives all work to the device, but for what the host must see first. */
@@ -160,6 +190,9 @@ static hn_status check_call(const hn_module *m, const hn_run_options *options,
                         m->output_count, output_count);
     HN_TRY(hn_threads_check(options->threads));
     HN_TRY(hn_dev_check(m->device));
+    if (options->has_stream && !m->device->ops->wait_for_caller)
+        return HN_ERROR(HN_UNSUPPORTED, "runs on %s take no stream of the caller's",
+                        hn_device_name(m->device->ops->kind));
     if (options->state && options->state->m != m)
         return HN_ERROR(
             HN_INVALID_ARGUMENT,
@@ -175,6 +208,8 @@ static hn_status take_context(hn_module *m, const hn_run_options *options, hn_te
     HN_TRY(hn_context_take(m, out));
     hn_context *c = *out;
     c->cancel = options->cancel;
+    c->has_stream = options->has_stream;
+    c->stream = options->stream;
     c->threads =
         options->threads > 0 && options->threads < m->threads ? options->threads : m->threads;
     c->state = options->state ? options->state : m->state;

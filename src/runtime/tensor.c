@@ -162,6 +162,11 @@ hn_device hn_tensor_device(const hn_tensor *tensor) {
 
 bool hn_tensor_is_on_host(const hn_tensor *t) { return t->is_on_host; }
 
+bool hn_tensor_is_on_device(const hn_module *m, const hn_tensor *t) {
+    return m->place_count > 1 && m->device->facts.has_addresses &&
+           t->device.kind == m->device->ops->kind && t->device.number == m->device->number;
+}
+
 void hn_tensor_device_print(const hn_tensor *t, char out[HN_DEVICE_TEXT_BYTES]) {
     snprintf(out, HN_DEVICE_TEXT_BYTES, "%s:%u", hn_device_name(t->device.kind), t->device.number);
 }

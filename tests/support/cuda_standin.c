@@ -104,7 +104,8 @@ static void *check(void *given, object_kind kind, const char *what) {
 typedef struct context {
     object o;
     int device, retained;
-    int lost_code; /* of all calls, once it is lost */
+    int lost_code;        /* of all calls, once it is lost */
+    struct stream *first; /* the default stream, once it was used */
 } context;
 
 static context *primary[DEVICES_MAX];
@@ -521,7 +522,14 @@ static void run_all(const context *c) {
             run_to((stream *)o, NULL, 0);
 }
 
-static stream *stream_of(const context *c, stream *given) {
+/* NULL is the context's default stream. */
+static stream *stream_of(context *c, stream *given) {
+    if (!given && !c->first) {
+        c->first = make(STREAM, sizeof *c->first);
+        c->first->context = c;
+        c->first->end = &c->first->first;
+    }
+    if (!given) given = c->first;
     check(given, STREAM, "no stream");
     if (given->context != c) die("the stream is of another context than the current one", given);
     return given;
@@ -570,11 +578,12 @@ EXPORT int cuStreamSynchronize(stream *given) {
     const bool has_failed = fails(__func__, &failure);
     BEGIN(&c);
     standin.waits++;
-    if (stream_of(c, given)->capture) {
-        given->is_bad = true;
+    stream *s = stream_of(c, given);
+    if (s->capture) {
+        s->is_bad = true;
         return end(CAPTURE_UNSUPPORTED);
     }
-    run_to(given, NULL, 0); /* also before a failure: the work is over then, too */
+    run_to(s, NULL, 0); /* also before a failure: the work is over then, too */
     return end(has_failed ? failure : c->lost_code);
 }
 
@@ -622,7 +631,7 @@ EXPORT int cuEventRecord(event *e, stream *given) {
     BEGIN(&c);
     check(e, EVENT, "no event");
     e->stream = stream_of(c, given);
-    work *w = add(given, RECORD, 0);
+    work *w = add(e->stream, RECORD, 0);
     w->event = e;
     w->number = ++e->recorded;
     return end(SUCCESS);

@@ -139,7 +139,7 @@ static hn_status imaginary_open(const hn_device_options *options, hn_dev **out) 
     if (!dev) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a device");
     dev->ops = &imaginary_device;
     dev->number = options->number;
-    dev->facts = (hn_device_facts){.name = "imaginary", .align = ALIGN};
+    dev->facts = (hn_device_facts){.name = "imaginary", .align = ALIGN, .has_addresses = true};
     atomic_fetch_add(&imaginary.open, 1);
     *out = dev;
     return NULL;

@@ -106,7 +106,8 @@ static hn_status learn_facts(cuda_dev *d, const hn_device_options *options) {
     d->memory_limit = options->memory_limit && options->memory_limit < SIZE_MAX
                           ? (size_t)options->memory_limit
                           : SIZE_MAX;
-    d->base.facts = (hn_device_facts){.memory_bytes = device.memory_bytes, .align = ALIGN};
+    d->base.facts = (hn_device_facts){
+        .memory_bytes = device.memory_bytes, .align = ALIGN, .has_addresses = true};
     snprintf(d->base.facts.name, sizeof d->base.facts.name, "%s", device.name);
     return NULL;
 }
@@ -277,6 +278,36 @@ static void cuda_event_free(hn_event *event) {
     hn_cuda_leave(d, pushed);
 }
 
+/* `behind` waits for what `ahead` has so far. */
+static hn_status order(cuda_dev *d, hn_cuda_stream ahead, hn_cuda_stream behind) {
+    hn_cuda_event event = NULL;
+    HN_TRY(hn_cuda_check(d, d->cuda.cuEventCreate(&event, HN_CUDA_EVENT_NO_TIME), "cuEventCreate"));
+    hn_status status = hn_cuda_check(d, d->cuda.cuEventRecord(event, ahead), "cuEventRecord");
+    if (!status)
+        status = hn_cuda_check(d, d->cuda.cuStreamWaitEvent(behind, event, 0), "cuStreamWaitEvent");
+    (void)d->cuda.cuEventDestroy(event); /* it goes when it was reached */
+    return status;
+}
+
+static hn_status order_queues(hn_queue *queue, void *other, bool queue_is_ahead) {
+    cuda_dev *d = (cuda_dev *)queue->dev;
+    cuda_queue *q = (cuda_queue *)queue;
+    bool pushed;
+    HN_TRY(hn_cuda_enter(d, &pushed));
+    q->is_idle = false;
+    hn_status status = queue_is_ahead ? order(d, q->stream, other) : order(d, other, q->stream);
+    hn_cuda_leave(d, pushed);
+    return status;
+}
+
+static hn_status cuda_wait_for_caller(hn_queue *queue, void *other) {
+    return order_queues(queue, other, false);
+}
+
+static hn_status cuda_let_caller_wait(hn_queue *queue, void *other) {
+    return order_queues(queue, other, true);
+}
+
 /* If it fails, each call tries by itself, and tells. */
 static void cuda_enter(hn_queue *queue) {
     hn_status status = hn_cuda_enter((cuda_dev *)queue->dev, &((cuda_queue *)queue)->has_entered);
@@ -316,6 +347,8 @@ const hn_device_ops hn_device_cuda = {
     .event_free = cuda_event_free,
     .event_time = cuda_event_time,
     .handle = cuda_handle,
+    .wait_for_caller = cuda_wait_for_caller,
+    .let_caller_wait = cuda_let_caller_wait,
     .recording_begin = hn_cuda_recording_begin,
     .recording_end = hn_cuda_recording_end,
     .replay = hn_cuda_replay,

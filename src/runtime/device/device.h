@@ -48,6 +48,8 @@ typedef struct hn_device_facts {
     /* its memory is the host's: addresses may be read and written, once the work that uses them is
      * done */
     bool is_host;
+    /* its addresses are those that its driver gives to everybody: callers may bring memory of it */
+    bool has_addresses;
 } hn_device_facts;
 
 typedef struct hn_device_options {
@@ -188,6 +190,11 @@ struct hn_device_ops {
     /* What the driver calls the queue: for hooks that give it work of their own. NULL: there is no
      * such thing. */
     void *(*handle)(hn_queue *queue);
+    /* Order between the queue and one of the driver's that is the caller's (as `handle` has them),
+     * without the host: the queue waits for what the other has so far; the other waits for what the
+     * queue has. NULL: there is no such thing. */
+    hn_status (*wait_for_caller)(hn_queue *queue, void *other);
+    hn_status (*let_caller_wait)(hn_queue *queue, void *other);
 
     /* What is launched, copied on the device and done by operations between the two is recorded and
      * not done. `recording_end` follows in any case; with `is_good` it makes a recording, or brings

@@ -1,0 +1,207 @@
+/* test_cuda_tensors.c: inputs and outputs in memory of the device, and streams of the caller's, on
+ * the stand-in for CUDA's driver. */
+#define HN_FIXTURE_CUDA
+#include "unit/runtime/module_fixture.h"
+
+#include "base/cuda.h"
+#include "support/cuda_standin.h"
+
+#define SCALED                                                                                                            \
+    "buffer b1 : input f32[4] source 0 buffer b2 : temp f32[4] bytes(16) buffer b3 : output f32[4] bytes(16) " KERNELS    \
+    "input \"x\" : f32[4] strides [1] in b1 call k4(b1 f32, out b2 f32) extent(4) call k4(b2 f32, out b3 f32) extent(4) " \
+    "output tensor \"y\" : f32[4] strides [1] in b3"
+
+/* What a program has that uses CUDA by itself. */
+typedef struct caller {
+    hn_cuda cuda;
+    hn_cuda_context context;
+    hn_cuda_stream stream;
+    cuda_standin *standin;
+} caller;
+
+static bool begin(caller *c) {
+    c->standin = cuda_standin_find();
+    if (!c->standin) {
+        fprintf(stderr, "skipped: this is another driver than the stand-in\n");
+        return false;
+    }
+    cuda_standin_reset(c->standin);
+    EXPECT_OK(hn_cuda_load(&c->cuda));
+    EXPECT_INT(c->cuda.cuDevicePrimaryCtxRetain(&c->context, 0), 0);
+    EXPECT_INT(c->cuda.cuCtxPushCurrent(c->context), 0);
+    EXPECT_INT(c->cuda.cuStreamCreate(&c->stream, 1), 0);
+    return true;
+}
+
+static void end(caller *c, hn_module *m) {
+    hn_module_release(m);
+    EXPECT_INT(c->cuda.cuStreamDestroy(c->stream), 0);
+    EXPECT_INT(c->cuda.cuCtxPopCurrent(&c->context), 0);
+    EXPECT_INT(c->cuda.cuDevicePrimaryCtxRelease(0), 0);
+    EXPECT_INT(c->standin->memories, 0);
+    EXPECT_INT(c->standin->events, 0);
+    EXPECT_INT(c->standin->streams, 0);
+}
+
+static hn_cuda_address take(const caller *c, size_t bytes) {
+    hn_cuda_address at = 0;
+    EXPECT_INT(c->cuda.cuMemAlloc(&at, bytes), 0);
+    return at;
+}
+
+static void put(const caller *c, hn_cuda_address to, const void *from, size_t bytes) {
+    EXPECT_INT(c->cuda.cuMemcpyHtoDAsync(to, from, bytes, c->stream), 0);
+}
+
+static void get(const caller *c, void *to, hn_cuda_address from, size_t bytes) {
+    EXPECT_INT(c->cuda.cuMemcpyDtoHAsync(to, from, bytes, c->stream), 0);
+    EXPECT_INT(c->cuda.cuStreamSynchronize(c->stream), 0);
+}
+
+static hn_tensor *there(hn_cuda_address at, int64_t count, int64_t stride, uint32_t number) {
+    hn_tensor *t = NULL;
+    EXPECT_OK(hn_tensor_create(&(hn_tensor_desc){.type = HN_F32,
+                                                 .rank = 1,
+                                                 .sizes = &count,
+                                                 .strides = &stride,
+                                                 .data = (void *)(uintptr_t)at,
+                                                 .device = {HN_DEVICE_CUDA, number}},
+                               &t));
+    return t;
+}
+
+static bool is_scaled(const float *y, const float *x) {
+    for (int k = 0; k < 4; k++)
+        if (y[k] != 4 * x[k]) return false;
+    return true;
+}
+
+TEST(memory_of_the_device_is_used_in_place) {
+    caller c;
+    const float x[4] = {1, 2, 3, 4};
+    float y[4] = {0};
+    hn_module_stats stats;
+    if (!begin(&c)) return;
+    hn_module *m = load_text(SCALED, NULL);
+    if (!m) return;
+    const hn_cuda_address a = take(&c, 16), b = take(&c, 16);
+    put(&c, a, x, sizeof x);
+    EXPECT_INT(c.cuda.cuStreamSynchronize(c.stream), 0);
+    hn_tensor *in[1] = {there(a, 4, 1, 0)}, *out[1] = {there(b, 4, 1, 0)};
+    for (int k = 0; k < 3; k++) EXPECT_OK(hn_module_run(m, in, 1, out, 1));
+    get(&c, y, b, sizeof y);
+    EXPECT(is_scaled(y, x));
+    hn_module_stats_get(m, &stats);
+    EXPECT(stats.bytes_to_device == 0 && stats.bytes_from_device == 0);
+    /* one on the device, one on the host */
+    hn_tensor *host[1] = {NULL};
+    EXPECT_OK(hn_module_run(m, in, 1, host, 1));
+    if (host[0]) EXPECT(is_scaled(hn_tensor_data(host[0]), x));
+    hn_tensor_release(host[0]);
+    float x2[4] = {5, 6, 7, 8};
+    hn_tensor *in2[1] = {F32(x2, 4)};
+    EXPECT_OK(hn_module_run(m, in2, 1, out, 1));
+    get(&c, y, b, sizeof y);
+    EXPECT(is_scaled(y, x2));
+    hn_tensor_release(in[0]), hn_tensor_release(in2[0]), hn_tensor_release(out[0]);
+    (void)c.cuda.cuMemFree(a), (void)c.cuda.cuMemFree(b);
+    end(&c, m);
+}
+
+/* Addresses that are less aligned than kernels expect: inputs are copied, on the device. */
+TEST(alignment) {
+    caller c;
+    const float x[4] = {1, 2, 3, 4};
+    if (!begin(&c)) return;
+    hn_module *m = load_text(SCALED, NULL);
+    if (!m) return;
+    const hn_cuda_address a = take(&c, 64);
+    put(&c, a + 4, x, sizeof x);
+    EXPECT_INT(c.cuda.cuStreamSynchronize(c.stream), 0);
+    hn_tensor *in[1] = {there(a + 4, 4, 1, 0)}, *odd[1] = {there(a + 32, 4, 1, 0)},
+              *out[1] = {NULL};
+    EXPECT_OK(hn_module_run(m, in, 1, out, 1));
+    if (out[0]) EXPECT(is_scaled(hn_tensor_data(out[0]), x));
+    EXPECT_ERROR(hn_module_run(m, in, 1, odd, 1), HN_UNSUPPORTED,
+                 "the tensor given for output 0 on cuda:0 cannot take the result");
+    hn_tensor_release(in[0]), hn_tensor_release(odd[0]), hn_tensor_release(out[0]);
+    (void)c.cuda.cuMemFree(a);
+    end(&c, m);
+}
+
+TEST(what_is_refused) {
+    caller c;
+    float x[4] = {1, 2, 3, 4};
+    if (!begin(&c)) return;
+    hn_module *m = load_text(SCALED, NULL);
+    if (!m) return;
+    const hn_cuda_address a = take(&c, 64);
+    hn_tensor *strided[1] = {there(a, 4, 2, 0)}, *other[1] = {there(a, 4, 1, 1)}, *out[1] = {NULL},
+              *host[1] = {F32(x, 4)};
+    EXPECT_ERROR(hn_module_run(m, strided, 1, out, 1), HN_UNSUPPORTED,
+                 "input 'x' is on cuda:0 in another layout than the recorded one");
+    EXPECT_ERROR(hn_module_run(m, other, 1, out, 1), HN_UNSUPPORTED,
+                 "input 'x' is on cuda:1; give it on cpu");
+    EXPECT_ERROR(hn_module_run(m, host, 1, strided, 1), HN_UNSUPPORTED,
+                 "the tensor given for output 0 on cuda:0 cannot take the result");
+    EXPECT_ERROR(hn_module_run(m, host, 1, other, 1), HN_UNSUPPORTED,
+                 "the tensor given for output 0 is on cuda:1; give one on cpu");
+    EXPECT(!out[0]);
+    hn_tensor_release(strided[0]), hn_tensor_release(other[0]), hn_tensor_release(host[0]);
+    (void)c.cuda.cuMemFree(a);
+    end(&c, m);
+}
+
+/* An output that is an input, and an input that the program changes, are the host's. */
+TEST(inputs_that_the_host_needs) {
+    caller c;
+    if (!begin(&c)) return;
+    hn_module *m = load_text(
+        "buffer b1 : input f32[4] source 0 buffer b2 : output f32[4] bytes(16) " KERNELS
+        "input \"x\" : f32[4] strides [1] in b1 call k4(b1 f32, out b2 f32) extent(4) "
+        "output tensor \"y\" : f32[4] strides [1] in b2 output tensor \"z\" : f32[4] strides [1] in b1",
+        NULL);
+    if (!m) return;
+    const hn_cuda_address a = take(&c, 64);
+    hn_tensor *in[1] = {there(a, 4, 1, 0)}, *out[2] = {NULL, NULL};
+    EXPECT_ERROR(hn_module_run(m, in, 1, out, 2), HN_UNSUPPORTED,
+                 "input 'x' is on cuda:0, but this program reads or writes it on cpu, too");
+    hn_tensor_release(in[0]);
+    (void)c.cuda.cuMemFree(a);
+    end(&c, m);
+}
+
+/* Work of the caller's before and behind the run, which the host waits for once, at its end. */
+static void run_in_stream(bool is_default, bool has_graphs) {
+    caller c;
+    float x[4], y[4] = {0};
+    if (!begin(&c)) return;
+    hn_module *m = load_text(SCALED, &(hn_module_options){.device_graphs = has_graphs});
+    if (!m) return;
+    hn_cuda_stream own = c.stream;
+    if (is_default) c.stream = NULL;
+    const hn_run_options options = {.has_stream = true, .stream = c.stream};
+    for (int k = 0; k < 5; k++) {
+        const hn_cuda_address a = take(&c, 16), b = take(&c, 16), d = take(&c, 16);
+        hn_tensor *in[1] = {there(a, 4, 1, 0)}, *out[1] = {there(b, 4, 1, 0)};
+        hn_run *run = NULL;
+        for (int e = 0; e < 4; e++) x[e] = (float)(10 * k + e);
+        put(&c, a, x, sizeof x);
+        EXPECT_OK(hn_run_begin(m, &options, in, 1, out, 1, &run));
+        EXPECT_INT(c.cuda.cuMemcpyDtoDAsync(d, b, sizeof y, c.stream), 0);
+        get(&c, y, d, sizeof y);
+        EXPECT(is_scaled(y, x));
+        EXPECT_OK(hn_run_end(run));
+        hn_tensor_release(in[0]), hn_tensor_release(out[0]);
+        (void)c.cuda.cuMemFree(a), (void)c.cuda.cuMemFree(b), (void)c.cuda.cuMemFree(d);
+    }
+    if (has_graphs) EXPECT(c.standin->instantiations == 1 && c.standin->updates == 3);
+    c.stream = own;
+    end(&c, m);
+}
+
+TEST(a_stream_of_the_caller) { run_in_stream(false, false); }
+TEST(the_default_stream) { run_in_stream(true, false); }
+TEST(graphs_get_addresses_of_the_caller) { run_in_stream(false, true); }
+
+TEST_MAIN
