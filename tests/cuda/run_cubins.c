@@ -6,8 +6,9 @@
  * Default targets: sm_80, sm_90a, sm_120. Of a FOLDER model.pt2 is taken; of the operator cases
  * every Nth from the Kth; the graphs of COUNT seeds. Kernels are planned as the driver does it, and
  * compiled many at a time. A test is a kernel for a target: it fails when it does not compile, has
- * a stack (registers that do not fit their processor; the driver would take another plan), or more
- * shared memory than a group may declare. Without NVRTC nothing is compiled, and with CI=true that is a failure. */
+ * a stack (registers that do not fit their processor) in all of the plans that the driver would
+ * try, or more shared memory than a group may declare. Without NVRTC nothing is compiled, and with
+ * CI=true that is a failure. */
 #include "ops/cases.h"
 
 #include "base/cubin.h"
@@ -29,10 +30,17 @@ static bool may_reduce_angles(const char *text) {
            strstr(text, "tanf(");
 }
 
+/* The driver takes the first plan, or if it has a stack the next one without (driver/fit.c). */
+enum { PLANS_MAX = 5 };
+typedef struct tested {
+    hn_kernel_code plans[PLANS_MAX]; /* text and name */
+    uint32_t count;
+} tested;
+
 typedef struct unit {
     hn_future *future;
     const hn_target *target;
-    hn_kernel_code *kernels; /* text and name */
+    tested *kernels;
     uint32_t count;
 } unit;
 
@@ -42,10 +50,10 @@ typedef struct level {
     hn_strmap seen;
     size_t bytes;
     struct {
-        hn_kernel_code *items;
+        tested *items;
         uint32_t count, cap;
     } next;
-    uint32_t kernels, most_registers;
+    uint32_t kernels, replaced, most_registers;
 } level;
 
 typedef struct collector {
@@ -64,65 +72,86 @@ typedef struct collector {
 
 /* ---- kernels ---- */
 
-static hn_status submit(collector *c, level *l) {
-    unit u = {.target = &l->target, .kernels = l->next.items, .count = l->next.count};
-    const hn_kernel_code **kernels;
+static hn_status submit_text(collector *c, const hn_target *target,
+                             const hn_kernel_code *const *kernels, uint32_t count,
+                             hn_future **out) {
     const char **entries, *flags[8];
     size_t flag_count = 0;
     hn_strbuf text;
-    if (!u.count) return NULL;
-    HN_NEW(&c->arena, kernels, u.count);
-    HN_NEW(&c->arena, entries, u.count);
-    for (uint32_t k = 0; k < u.count; k++)
-        kernels[k] = &u.kernels[k], entries[k] = u.kernels[k].name;
-    for (const char *const *flag = l->target.kind->flags; *flag; flag++)
-        flags[flag_count++] = *flag;
+    HN_NEW(&c->arena, entries, count);
+    for (uint32_t k = 0; k < count; k++) entries[k] = kernels[k]->name;
+    for (const char *const *flag = target->kind->flags; *flag; flag++) flags[flag_count++] = *flag;
     hn_strbuf_init(&text);
-    hn_status status = l->target.kind->unit(kernels, u.count, &l->target, &text);
+    hn_status status = target->kind->unit(kernels, count, target, &text);
     const hn_source source = {.name = entries[0],
-                              .language = l->target.kind->language,
+                              .language = target->kind->language,
                               .text = text.ptr,
                               .text_len = text.len,
                               .entries = entries,
-                              .entry_count = u.count,
+                              .entry_count = count,
                               .flags = flags,
                               .flag_count = flag_count,
-                              .target = &l->target.architecture,
+                              .target = &target->architecture,
                               .target_count = 1};
-    if (!status) status = hn_compile_submit(c->scope, &source, &u.future);
+    if (!status) status = hn_compile_submit(c->scope, &source, out);
     hn_strbuf_deinit(&text);
-    HN_TRY(status);
+    return status;
+}
+
+static hn_status submit(collector *c, level *l) {
+    unit u = {.target = &l->target, .kernels = l->next.items, .count = l->next.count};
+    const hn_kernel_code **kernels;
+    if (!u.count) return NULL;
+    HN_NEW(&c->arena, kernels, u.count);
+    for (uint32_t k = 0; k < u.count; k++) kernels[k] = &u.kernels[k].plans[0];
+    HN_TRY(submit_text(c, &l->target, kernels, u.count, &u.future));
     HN_PUSH(&c->arena, &c->units, u);
     memset(&l->next, 0, sizeof l->next);
     l->bytes = 0;
     return NULL;
 }
 
-static hn_status add_kernel(collector *c, level *l, const hn_kernel_code *code) {
-    const hn_str key = {code->name, strlen(code->name)};
-    hn_kernel_code kept = {.threads = code->threads};
-    if (hn_strmap_get(&l->seen, key)) return NULL;
+static hn_status keep_text(collector *c, const hn_kernel_code *code, hn_kernel_code *out) {
     char *text = hn_arena_strndup(&c->arena, code->text.ptr, code->text.len);
     if (!text) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a kernel");
-    hn_kernel_code_name(&kept, (hn_str){text, code->text.len});
-    char *name = hn_arena_strndup(&c->arena, code->name, key.len);
+    *out = (hn_kernel_code){.threads = code->threads};
+    hn_kernel_code_name(out, (hn_str){text, code->text.len});
+    return NULL;
+}
+
+/* A new kernel, with its other plans. */
+static hn_status add_kernel(collector *c, level *l, const hn_kernel_code *plans, uint32_t count) {
+    const size_t len = strlen(plans[0].name);
+    tested kernel = {.count = count};
+    char *name = hn_arena_strndup(&c->arena, plans[0].name, len);
     if (!name) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a kernel");
-    HN_TRY(hn_strmap_put(&l->seen, (hn_str){name, key.len}, 1));
-    HN_PUSH(&c->arena, &l->next, kept);
+    HN_TRY(hn_strmap_put(&l->seen, (hn_str){name, len}, 1));
+    for (uint32_t k = 0; k < count; k++) HN_TRY(keep_text(c, &plans[k], &kernel.plans[k]));
+    HN_PUSH(&c->arena, &l->next, kernel);
     l->kernels++;
-    l->bytes += code->text.len;
+    l->bytes += plans[0].text.len;
     return l->bytes < UNIT_BYTES ? NULL : submit(c, l);
+}
+
+static hn_status add_step_for(collector *c, level *l, const hn_program *p, const hn_kernel *kernel,
+                              hn_arena *arena, hn_arena *scratch) {
+    hn_form *forms[PLANS_MAX];
+    hn_kernel_code codes[PLANS_MAX];
+    uint32_t count = 0;
+    hn_arena_reset(scratch);
+    HN_TRY(l->target.kind->plan(p, kernel, &l->target, PLANS_MAX, arena, scratch, forms, &count));
+    for (uint32_t k = 0; k < count; k++) {
+        hn_arena_reset(scratch);
+        HN_TRY(hn_target_print_form(&l->target, forms[k], arena, scratch, &codes[k]));
+        if (!k && hn_strmap_get(&l->seen, hn_str_of(codes[0].name))) return NULL;
+    }
+    return count ? add_kernel(c, l, codes, count) : HN_ERROR(HN_INTERNAL, "no plan");
 }
 
 static hn_status add_step(collector *c, const hn_program *p, const hn_kernel *kernel,
                           hn_arena *arena, hn_arena *scratch) {
-    for (uint32_t k = 0; k < c->level_count; k++) {
-        level *l = &c->levels[k];
-        hn_kernel_code code;
-        hn_arena_reset(scratch);
-        HN_TRY(hn_target_print(&l->target, p, kernel, arena, scratch, &code));
-        HN_TRY(add_kernel(c, l, &code));
-    }
+    for (uint32_t k = 0; k < c->level_count; k++)
+        HN_TRY(add_step_for(c, &c->levels[k], p, kernel, arena, scratch));
     return NULL;
 }
 
@@ -201,20 +230,47 @@ static hn_status add_random(collector *c, uint64_t seed) {
 
 /* ---- what came of them ---- */
 
-static void check_kernel(collector *c, level *l, const hn_kernel_code *kernel,
-                         const hn_image *image) {
-    hn_cubin_use use;
+static bool is_good(level *l, const hn_kernel_code *kernel, const hn_image *image,
+                    hn_cubin_use *use) {
     const uint32_t stack = may_reduce_angles(kernel->text.ptr) ? LIBRARY_STACK_BYTES : 0;
-    const bool has_use = hn_cubin_use_find((hn_str){image->bytes, image->len}, kernel->name, &use);
-    const bool fits =
-        has_use && use.registers && use.shared_bytes <= SHARED_MAX && use.stack_bytes <= stack;
-    if (use.registers > l->most_registers) l->most_registers = use.registers;
-    c->passed += fits;
-    c->failed += !fits;
-    if (fits) return;
-    printf("FAILED %s for %s, %u threads: %u registers, %u bytes of stack, %u shared\n%s",
-           kernel->name, l->target.name, kernel->threads, use.registers, use.stack_bytes,
-           use.shared_bytes, kernel->text.ptr);
+    if (!hn_cubin_use_find((hn_str){image->bytes, image->len}, kernel->name, use)) return false;
+    if (use->registers > l->most_registers) l->most_registers = use->registers;
+    return use->registers && use->shared_bytes <= SHARED_MAX && use->stack_bytes <= stack;
+}
+
+/* Whether some plan behind the first one is good. */
+static bool has_good_plan(collector *c, level *l, const tested *kernel) {
+    const hn_kernel_code *others[PLANS_MAX];
+    hn_artifact *artifact = NULL;
+    hn_future *future;
+    hn_image image;
+    hn_cubin_use use;
+    bool good = false;
+    for (uint32_t k = 1; k < kernel->count; k++) others[k - 1] = &kernel->plans[k];
+    if (kernel->count < 2) return false;
+    hn_status status = submit_text(c, &l->target, others, kernel->count - 1, &future);
+    if (!status) status = hn_future_wait(future, -1, &artifact);
+    if (!status) status = hn_artifact_image_find(artifact, l->target.architecture, &image);
+    for (uint32_t k = 1; k < kernel->count && !status && !good; k++)
+        good = is_good(l, &kernel->plans[k], &image, &use);
+    if (status)
+        printf("FAILED plans of %s: %s\n", kernel->plans[0].name, hn_status_message(status));
+    hn_status_free(status);
+    hn_artifact_release(artifact);
+    return good;
+}
+
+static void check_kernel(collector *c, level *l, const tested *kernel, const hn_image *image) {
+    const hn_kernel_code *first = &kernel->plans[0];
+    hn_cubin_use use = {.registers = 0};
+    bool good = is_good(l, first, image, &use);
+    if (!good) good = has_good_plan(c, l, kernel), l->replaced += good;
+    c->passed += good;
+    c->failed += !good;
+    if (!good)
+        printf("FAILED %s for %s, %u threads: %u registers, %u bytes of stack, %u shared\n%s",
+               first->name, l->target.name, first->threads, use.registers, use.stack_bytes,
+               use.shared_bytes, first->text.ptr);
 }
 
 static void check_unit(collector *c, const unit *u) {
@@ -237,8 +293,9 @@ static hn_status finish(collector *c) {
     for (uint32_t k = 0; k < c->level_count; k++) HN_TRY(submit(c, &c->levels[k]));
     for (uint32_t k = 0; k < c->units.count; k++) check_unit(c, &c->units.items[k]);
     for (uint32_t k = 0; k < c->level_count; k++)
-        printf("%s: %u kernels, at most %u registers\n", c->levels[k].target.name,
-               c->levels[k].kernels, c->levels[k].most_registers);
+        printf("%s: %u kernels, %u by another plan, at most %u registers\n",
+               c->levels[k].target.name, c->levels[k].kernels, c->levels[k].replaced,
+               c->levels[k].most_registers);
     return NULL;
 }
 
