@@ -240,6 +240,12 @@ static void emit_combine(planner *pl, const hn_kernel_reduce *r) {
     pl->results[r->slot] = hn_form_result(pl->f, reg, hn_op_keeps_position(r->op));
 }
 
+/* What the phase has written is not seen by other threads before a barrier. */
+static void mark_written(planner *pl) {
+    for (uint32_t k = 0; k < pl->phase->stores.count; k++)
+        pl->unseen[pl->phase->stores.items[k].buffer] = true;
+}
+
 static hn_status emit_phase(planner *pl, const hn_kernel_phase *phase) {
     HN_TRY(hn_gpu_begin_phase(pl, phase));
     if (pl->layout->width > 1 && hn_gpu_reads_unseen(pl)) emit_barrier(pl);
@@ -250,6 +256,7 @@ static hn_status emit_phase(planner *pl, const hn_kernel_phase *phase) {
     }
     if (phase->scan && phase->rank && !is_across(pl)) {
         emit_scan(pl);
+        mark_written(pl);
         return NULL;
     }
     if (pl->sums) hn_gpu_begin_sums(pl);
@@ -258,8 +265,7 @@ static hn_status emit_phase(planner *pl, const hn_kernel_phase *phase) {
     else if (is_across(pl) || phase->scan || !phase->rank) emit_single(pl);
     else emit_run(pl, hn_gpu_run_of(pl, phase->vars, phase->rank));
     hn_form_close(pl->f);
-    for (uint32_t k = 0; k < phase->stores.count; k++)
-        pl->unseen[phase->stores.items[k].buffer] = true;
+    mark_written(pl);
     if (pl->sums) hn_gpu_combine_sums(pl);
     for (uint32_t k = 0; k < phase->reduces.count && !phase->scan && !pl->sums; k++)
         emit_combine(pl, &phase->reduces.items[k]);

@@ -204,6 +204,25 @@ TEST(sizes_of_the_call) {
         }
 }
 
+/* What a scan writes others of the row's threads read. */
+TEST(scans_that_are_read) {
+    for (size_t c = 1; c < HN_COUNT_OF(lengths); c++) {
+        check_sizes(
+            "input user %%x : f32[%1$d, %2$d] \"x\"\n%%y = cumsum(%%x, dim=1)\n"
+            "%%f = slice(%%y, dim=1, start=%2$d-1, size=%2$d, step=-1)\n%%z = add(%%y, %%f)\noutput user %%z \"\"",
+            3, lengths[c]);
+        check_sizes("input user %%x : f32[%1$d, %2$d] \"x\"\n%%y = cumsum(%%x, dim=1)\n"
+                    "%%m = amax(%%y, dims=[1], keepdim=true)\n%%z = sub(%%y, %%m)\n"
+                    "output user %%z \"\"",
+                    3, lengths[c]);
+        check_sizes(
+            "input user %%x : f32[%1$d, %2$d] \"x\"\n%%y = cumsum(%%x, dim=1)\n"
+            "%%f = slice(%%y, dim=1, start=%2$d-1, size=%2$d, step=-1)\n%%e = exp(%%f)\n%%m = sum(%%e, dims=[1], keepdim=true)\n"
+            "%%z = sub(%%e, %%m)\noutput user %%z \"\"\noutput user %%y \"\"",
+            3, lengths[c]);
+    }
+}
+
 /* --- what is chosen --- */
 
 static uint32_t reads_of_best(const char *statements) {
