@@ -165,12 +165,14 @@ static void add_bound(hn_context *c, hn_bound *bound) {
     c->bounds[0] = bound;
 }
 
+/* What there is goes first: it and the new memory together may be more than the device has. */
 hn_status hn_kept_grow(hn_dev *dev, hn_kept *kept, size_t bytes) {
     if (bytes <= kept->cap) return NULL;
+    hn_dev_free(dev, kept->memory);
+    *kept = (hn_kept){.cap = 0};
     uint8_t *fresh = hn_dev_alloc(dev, bytes);
     if (!fresh)
         return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for intermediates of %zu bytes", bytes);
-    hn_dev_free(dev, kept->memory);
     *kept = (hn_kept){fresh, bytes};
     return NULL;
 }
@@ -209,8 +211,8 @@ static hn_status place_temporaries(const hn_module *m, hn_context *c) {
     for (uint32_t k = 0; k < m->place_count; k++) {
         hn_kept *workspace = &c->places[k].workspace;
         if (bound->workspace_bytes[k] <= workspace->cap) continue;
+        c->workspaces_id++; /* also of none: what there was is gone */
         HN_TRY(hn_kept_grow(hn_place_dev(m, k), workspace, bound->workspace_bytes[k]));
-        c->workspaces_id++;
     }
     /* both 0: there may be nothing but empty temporaries */
     if (bound->workspaces_id == c->workspaces_id) return NULL;

@@ -112,30 +112,38 @@ static bool drop_range(cuda_dev *d, hn_cuda_address address) {
 
 /* ---- the row's functions ---- */
 
-static hn_cuda_address allocate(cuda_dev *d, size_t bytes) {
-    hn_cuda_address address = 0;
+/* The runtime knows for what the memory was to be, the row what there is. */
+static void tell_refusal(cuda_dev *d, size_t bytes, const char *why) {
+    pthread_mutex_lock(&d->lock);
+    const size_t taken = d->memory_bytes;
+    pthread_mutex_unlock(&d->lock);
+    hn_log("run", HN_LOG_WARN,
+           "cuda:%u, which has %llu bytes, gives no %zu to a module that takes %zu: %s",
+           d->base.number, (unsigned long long)d->base.facts.memory_bytes, bytes, taken, why);
+}
+
+static hn_status allocate(cuda_dev *d, size_t bytes, hn_cuda_address *out) {
     bool pushed;
-    hn_status status = hn_cuda_enter(d, &pushed);
-    if (!status) {
-        status = take(d, bytes, &address);
-        hn_cuda_leave(d, pushed);
-    }
-    if (status) {
-        hn_log("run", HN_LOG_WARN, "cuda:%u gives no %zu bytes to a module that has %zu: %s",
-               d->base.number, bytes, d->memory_bytes - bytes, hn_status_message(status));
-        address = 0;
-    }
-    hn_status_free(status);
-    return address;
+    HN_TRY(hn_cuda_enter(d, &pushed));
+    hn_status status = take(d, bytes, out);
+    hn_cuda_leave(d, pushed);
+    if (status) *out = 0;
+    return status;
 }
 
 void *hn_cuda_alloc(hn_dev *dev, size_t bytes) {
     cuda_dev *d = (cuda_dev *)dev;
+    hn_cuda_address address = 0;
     if (bytes > SIZE_MAX / 16) return NULL;
     bytes += HN_CUDA_ROOM_BYTES;
-    if (!begin_range(d, bytes)) return NULL;
-    const hn_cuda_address address = allocate(d, bytes);
+    if (!begin_range(d, bytes)) {
+        tell_refusal(d, bytes, "that is above the limit (device_memory_bytes)");
+        return NULL;
+    }
+    hn_status status = allocate(d, bytes, &address);
     end_range(d, bytes, address);
+    if (status) tell_refusal(d, bytes, hn_status_message(status));
+    hn_status_free(status);
     return (void *)(uintptr_t)address;
 }
 

@@ -45,6 +45,41 @@ TEST(inputs_and_outputs_are_copied_and_nothing_else) {
     expect_nothing_left();
 }
 
+/* Memory that has become too small is given back before there is more: the device need not have
+ * room for both. And a run that found none leaves nothing of it behind. */
+TEST(memory_grows_in_its_own_place) {
+    enum { SMALL = 1024, LARGE = 2048, BYTES = 3 * 4 * LARGE + 1024 };
+    static float x[2 * LARGE], y[2 * LARGE];
+    imaginary_reset();
+    hn_module *m = load_text(
+        "symbol size s0 in [1, 4096] hint 4 buffer b1 : input f32[s0] source 0 "
+        "buffer b2 : temp f32[s0] bytes(4*s0) buffer b3 : output f32[s0] bytes(4*s0) " KERNELS
+        "input \"x\" : f32[s0] strides [1] in b1 call k4(b1 f32, out b2 f32) extent(s0) "
+        "call k4(b2 f32, out b3 f32) extent(s0) output tensor \"y\" : f32[s0] strides [1] in b3",
+        NULL);
+    static const struct {
+        int64_t count;
+        size_t memory_max;
+        hn_code code;
+    } runs[] = {{SMALL, BYTES, HN_OK},
+                {LARGE, BYTES, HN_OK},
+                {LARGE + 1000, BYTES, HN_OUT_OF_MEMORY},
+                {SMALL, BYTES, HN_OK},
+                {LARGE, BYTES, HN_OK}};
+    for (size_t k = 0; m && k < HN_COUNT_OF(runs); k++) {
+        hn_tensor *in[1] = {F32(x, runs[k].count)}, *out[1] = {F32(y, runs[k].count)};
+        x[runs[k].count - 1] = (float)(k + 1);
+        atomic_store(&imaginary.memory_max, runs[k].memory_max);
+        hn_status status = hn_module_run(m, in, 1, out, 1);
+        EXPECT_INT(hn_status_code(status), runs[k].code);
+        if (!status) EXPECT(y[runs[k].count - 1] == 4 * (float)(k + 1));
+        hn_status_free(status);
+        hn_tensor_release(in[0]), hn_tensor_release(out[0]);
+    }
+    hn_module_release(m);
+    expect_nothing_left();
+}
+
 #define PRODUCT_PARAMS                                                                             \
     "params [1, 1, 1, 1, 2, 2, 2, 0, 0, 0, 0, 2, 1, 0, 0, 0, 0, 2, 1, 0, 0, 0, 0, 2, 1, 0, 0, 0, " \
     "0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0] "
