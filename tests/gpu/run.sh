@@ -15,7 +15,7 @@ cd "$(dirname "$0")/../.." || exit 2
 . tests/gpu/environment.sh
 device=cuda sample=1 jobs=$(nproc) limit=420 logs=${OUT:-}
 [ "$jobs" -gt 16 ] && jobs=16
-parts="models programs narrow ops graphs memcheck racecheck initcheck"
+parts="row models programs narrow ops graphs memcheck racecheck initcheck"
 
 usage() {
     sed -n '5,12s/^# \{0,1\}//p' "$0"
@@ -63,6 +63,11 @@ run_programs() { xargs -P "$jobs" -d '\n' -I{} bash -c 'run_one "$1" "$2"' _ "$l
 
 # --- parts ---
 
+# The row of CUDA with the driver that is here, and what a launch costs the host.
+part_row() {
+    if [ "$kind" != cuda ]; then echo "0 passed, 0 failed, 1 skipped"; return; fi
+    for name in cuda_row cuda_overhead; do echo "$build/unit_runtime_test_$name"; done | jobs=1 run_programs
+}
 part_models() {
     for name in "$HENRY_TEST_MODELS"/models/*/; do echo "bash tests/models/run.sh --device $device $(basename "$name")"; done | run_programs
 }
@@ -142,6 +147,7 @@ for part in "$@"; do
     read -r passed failed skipped < <(counts "$log")
     [ $((passed + failed + skipped)) = 0 ] && failed=1
     printf '%-12s %7d passed %6d failed %4d skipped %5d s\n' "$part" "$passed" "$failed" "$skipped" $((SECONDS - begin)) | tee -a "$work/table"
+    [ "$part" = row ] && sed -n 's/^note: a launch/    &/p' "$log"
     if [ "$failed" != 0 ] || [ "$part" = programs ]; then
         grep -v -e '^[0-9]* passed, 0 failed' -e '^  again:' "$log" | cut -c 1-300 | head -25 | sed 's/^/    /'
     fi

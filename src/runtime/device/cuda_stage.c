@@ -195,7 +195,8 @@ hn_status hn_cuda_stage_out(cuda_queue *q, void *to_host, hn_cuda_address from, 
     const cuda_stage *s = &q->stage;
     const bool has_room = (s->landing_count && bytes <= s->landing_cap - s->landing_used) ||
                           (bytes <= LANDING_MOST && s->landing_bytes <= LANDING_MOST - bytes);
-    if (!has_room || is_pinned(q, to_host, bytes)) return copy_from(q, to_host, from, bytes);
+    if (!has_room || (bytes > PIECE_LEAST && is_pinned(q, to_host, bytes)))
+        return copy_from(q, to_host, from, bytes);
     return land(q, to_host, from, bytes);
 }
 
