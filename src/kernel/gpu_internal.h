@@ -33,7 +33,8 @@ typedef struct hn_gpu_planner {
     hn_arena *scratch;
     hn_form *f;
     const hn_gpu_layout *layout;
-    bool is_across; /* threads that are neighbours have neighbouring rows */
+    bool is_backward; /* whether the next walk over a row is */
+    bool is_across;   /* threads that are neighbours have neighbouring rows */
 
     hn_form_cost work; /* of the kernel, in whatever layout */
 

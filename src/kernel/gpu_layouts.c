@@ -131,6 +131,7 @@ static hn_status begin_rows(planner *pl, hn_arena *arena) {
                           hn_sym_ceildiv(pl->sym, count_rows(pl), hn_gpu_num(pl, l->rows)),
                           &pl->f));
     pl->sums = NULL;
+    pl->is_backward = false;
     if (is_across(pl) && l->vector > 1) {
         HN_NEW(pl->scratch, pl->sums, k->slots + 1);
         HN_NEW(pl->scratch, pl->places, k->slots + 1);
@@ -181,6 +182,16 @@ static void emit_single(planner *pl) {
     hn_form_close(pl->f);
 }
 
+/* Where a step begins: every second walk over a row begins at its end, which the caches still have.
+ * Of rows whose length is known: an index that might be below 0 takes longer to compute. */
+static hn_expr turn_around(planner *pl, hn_expr first, hn_expr vectors, int64_t step) {
+    int64_t count;
+    if (!hn_sym_is_int(pl->sym, vectors, &count) || is_across(pl)) return first;
+    pl->is_backward = !pl->is_backward;
+    if (pl->is_backward) return first; /* the next walk */
+    return hn_sym_sub(pl->sym, hn_gpu_num(pl, (count - 1) / step * step), first);
+}
+
 /* ... in vectors; all of them in one step, or in a loop of steps. */
 static void emit_run(planner *pl, hn_gpu_run run) {
     const int64_t step = (int64_t)pl->layout->width * pl->layout->unroll;
@@ -192,7 +203,7 @@ static void emit_run(planner *pl, hn_gpu_run run) {
         return;
     }
     hn_expr first = hn_form_symbol(pl->f, run.vectors);
-    run.first = hn_sym_add(pl->sym, first, pl->place);
+    run.first = hn_sym_add(pl->sym, turn_around(pl, first, run.vectors, step), pl->place);
     run.is_whole = hn_sym_divisor(pl->sym, run.vectors) % step == 0;
     hn_form_for(pl->f, first, hn_gpu_num(pl, 0), run.vectors, step);
     hn_gpu_emit_step(pl, &run);

@@ -26,7 +26,14 @@ typedef hn_gpu_layout layout;
 
 /* Sizes of groups that are compared, of equals the first is taken; and vectors that a thread takes in a step. */
 static const uint32_t group_sizes[] = {256, 128, 512, 64, 1024};
-static const uint32_t unrolls[] = {1, 2, 4};
+static const uint32_t unrolls[] = {1, 2, 4, 8, 16};
+
+/* A step of more than four vectors has at most so many elements. */
+enum { UNROLL_SHORT = 4, UNROLLED_MOST = 16 };
+
+static bool may_unroll(uint32_t vector, uint32_t unroll) {
+    return unroll <= UNROLL_SHORT || vector * unroll <= UNROLLED_MOST;
+}
 
 /* Memory is read in sectors: threads that read less side by side waste the rest of it. Less than a
  * line is read with some loss. */
@@ -195,7 +202,7 @@ static uint32_t list_elements(planner *pl, layout *items) {
     for (size_t t = 0; t < HN_COUNT_OF(group_sizes); t++)
         for (size_t u = 0; u < HN_COUNT_OF(unrolls); u++) {
             uint32_t threads = power_of_two_from(vectors, group_sizes[t]);
-            if (threads > pl->facts->threads_max) continue;
+            if (threads > pl->facts->threads_max || !may_unroll(vector, unrolls[u])) continue;
             layout l = {.width = threads, .rows = 1, .vector = vector, .unroll = unrolls[u]};
             launch run = {.groups = (double)ceil_div(vectors, threads * l.unroll),
                           .threads = threads,
@@ -370,7 +377,8 @@ static void try_width(const planner *pl, const rows_info *info, uint32_t width, 
     int64_t vectors = ceil_div(ceil_div(info->elems, along ? info->vector : 1), width);
     for (size_t u = 0; u < HN_COUNT_OF(unrolls) && (steps || !u); u++) {
         l.unroll = unrolls[u];
-        if (!u || l.unroll <= vectors) try_layout(pl, info, l, items, kept);
+        if (may_unroll(l.vector, l.unroll) && (!u || l.unroll <= vectors))
+            try_layout(pl, info, l, items, kept);
     }
     if (!info->may_keep || vectors > KEPT_VECTORS_MOST) return;
     l.unroll = (uint32_t)vectors;

@@ -191,6 +191,44 @@ static hn_expr map_symbols(plan *p, hn_expr e) {
     return count ? hn_sym_subst(p->s->sym, e, from, to, count) : e;
 }
 
+/* Whether a load reads an element of member w's long row that the loop over the row does not stand
+ * at, such as the one that an index picks: `*out_at` in place of w's variable. */
+static bool picks_element(plan *p, uint32_t w, const hn_sop *load, hn_expr *out_var,
+                          hn_expr *out_at) {
+    hn_sym *sym = p->s->sym;
+    hn_expr coeff, rest;
+    const hn_loop *from = loop_of(p, w);
+    if (from->kind != HN_LOOP_POINTWISE || p->inner_count[w] != 1 || !is_long(p, w) ||
+        !p->s->options->limits->long_row_again_ops || !is_cheap(p, w))
+        return false;
+    *out_var = p->inner[w][0];
+    if (!hn_sym_affine(sym, from->store.index, *out_var, &coeff, &rest) ||
+        !hn_sym_is_value(sym, coeff, 1))
+        return false;
+    *out_at = hn_sym_sub(sym, map_symbols(p, load->index), rest);
+    return !hn_sym_uses(sym, *out_at, *out_var) &&
+           hn_sym_prove_le(sym, hn_sym_int(sym, 0), *out_at) &&
+           hn_sym_prove_lt(sym, *out_at, hn_sym_symbol_extent(sym, *out_var));
+}
+
+static hn_status inline_sop(plan *p, uint32_t m, uint32_t phase, const hn_sop *op,
+                            const hn_sid *map, hn_kernel_phase *out, hn_sid *out_sid);
+
+/* Member w's value for another element. */
+static hn_status inline_element(plan *p, uint32_t w, uint32_t phase, hn_expr var, hn_expr at,
+                                hn_kernel_phase *out, hn_sid *out_sid) {
+    const hn_loop *loop = loop_of(p, w);
+    hn_sid *map;
+    HN_NEW(p->s->scratch, map, loop->body.count);
+    for (hn_sid k = 1; k < loop->body.count; k++) {
+        hn_sop op = loop->body.items[k];
+        if (op.index) op.index = hn_sym_subst(p->s->sym, op.index, &var, &at, 1);
+        HN_TRY(inline_sop(p, w, phase, &op, map, out, &map[k]));
+    }
+    *out_sid = map[loop->store.value];
+    return NULL;
+}
+
 /* The value that a load of an in-group result stands for. *out_sid 0: it stays a load. */
 static hn_status forward(plan *p, uint32_t m, uint32_t phase, const hn_sop *load,
                          hn_kernel_phase *out, hn_sid *out_sid) {
@@ -208,6 +246,9 @@ static hn_status forward(plan *p, uint32_t m, uint32_t phase, const hn_sop *load
     bool again = p->inner_count[w] == 0 || (same_element(p, m, w, load->index) && is_cheap(p, w));
     if (here || (again && from->loop->store.index == load->index))
         return inline_member(p, w, phase, out, out_sid);
+    hn_expr var, at;
+    if (picks_element(p, w, load, &var, &at))
+        return inline_element(p, w, phase, var, at, out, out_sid);
     p->kept[w] = true;
     for (uint32_t other = 0; other < m; other++) /* a buffer written in pieces is read whole */
         if (loop_of(p, other)->store.buffer == load->buffer) p->kept[other] = true;

@@ -105,7 +105,8 @@ typedef struct hn_sched_limits {
     int64_t long_row_elems;   /* fewer such rows than threads are not fused into a row kernel */
     /* a longer row stays in its global buffer: a copy would leave the cache anyway */
     int64_t local_max_elems;
-    /* ... and in a row that long what a phase needs of an earlier one is computed again up to this
+    /* ... and in a row that long what a phase needs of an earlier one, of the same element or of one
+     * that an index picks, is computed again up to this
      * cost, in ops: it is cheaper than memory. 0: only what is cheap everywhere */
     int64_t long_row_again_ops;
 } hn_sched_limits;

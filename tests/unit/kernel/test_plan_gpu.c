@@ -148,6 +148,19 @@ TEST(argmax_and_sum) {
                     5, lengths[c]);
 }
 
+/* Rows too long to be kept: what is computed again, and the element that an index picks. */
+TEST(cross_entropy) {
+    static const int sizes[] = {1028};
+    for (size_t c = 0; c < HN_COUNT_OF(sizes); c++)
+        check_sizes("input user %%x : f32[%1$d, %2$d] \"x\"\ninput user %%t : i64[%1$d] \"t\"\n"
+                    "%%m = amax(%%x, dims=[1], keepdim=true)\n%%d = sub(%%x, %%m)\n"
+                    "%%e = exp(%%d)\n%%s = sum(%%e, dims=[1], keepdim=true)\n%%l = log(%%s)\n"
+                    "%%z = full(value=0, sizes=[], dtype=i64)\n%%k = mul(%%t, %%z)\n"
+                    "%%u = reshape(%%k, sizes=[%1$d, 1])\n%%g = gather(%%d, %%u, dim=1)\n"
+                    "%%y = sub(%%l, %%g)\noutput user %%y \"\"",
+                    300, sizes[c]);
+}
+
 /* --- scans --- */
 
 TEST(scans) {
