@@ -11,8 +11,10 @@ static hn_status no_memory(void) {
 }
 
 static hn_status create_queues(const hn_module *m, hn_context *c) {
-    const hn_queue_options options = {
-        .step_count = m->view.steps_count, .team = &c->team, .profile = m->has_profile};
+    const hn_queue_options options = {.step_count = m->view.steps_count,
+                                      .team = &c->team,
+                                      .threads = m->threads,
+                                      .profile = m->has_profile};
     for (uint32_t k = 0; k < m->place_count; k++) {
         hn_dev *dev = hn_place_dev(m, k);
         HN_TRY(dev->ops->queue_create(dev, &options, &c->places[k].queue));

@@ -170,6 +170,8 @@ struct cuda_queue {
     bool has_entered; /* the context was pushed by `enter` */
     bool has_times;
     cuda_clock *clock; /* of its events; NULL: there was none yet */
+    hn_team *team;     /* for copies of the host; NULL: none */
+    int threads;
     cuda_stage stage;
 };
 

@@ -19,8 +19,8 @@ static bool is_elf(const void *code, size_t len) {
 
 static bool is_bad_code(hn_cuda_result code) {
     return code == HN_CUDA_INVALID_IMAGE || code == HN_CUDA_NO_BINARY_FOR_GPU ||
-           code == HN_CUDA_INVALID_PTX || code == HN_CUDA_INVALID_SOURCE || code == HN_CUDA_JIT_COMPILER_NOT_FOUND ||
-           code == HN_CUDA_UNSUPPORTED_PTX_VERSION;
+           code == HN_CUDA_INVALID_PTX || code == HN_CUDA_INVALID_SOURCE ||
+           code == HN_CUDA_JIT_COMPILER_NOT_FOUND || code == HN_CUDA_UNSUPPORTED_PTX_VERSION;
 }
 
 static hn_status code_error(cuda_code *c, hn_cuda_result code, const char *log) {

@@ -72,8 +72,11 @@ typedef struct hn_dev {
 
 typedef struct hn_queue_options {
     uint32_t step_count; /* steps are below this: status words */
-    /* the threads of the run, for a device that is the host; outlives the queue */
+    /* the threads of the run, and how many they are at most, for what the host does itself: the
+     * work of a device that is the host, copies to memory of a driver; outlives the queue. NULL:
+     * the calling thread alone */
     hn_team *team;
+    int threads;
     bool profile; /* events of the queue have times */
 } hn_queue_options;
 

@@ -133,7 +133,12 @@ TEST(copies_of_all_sizes_come_back) {
         1, 63, 65536, 65537, 1 << 20, (4 << 20) - 1, (9 << 20) + 5, (70 << 20) + 3, 40 << 20};
     fixture f;
     uint8_t *there[SIZES], *here[SIZES], *back[SIZES];
+    hn_queue *plain = NULL;
+    hn_team team = {.limit = 3};
     if (!begin(&f)) return end(&f);
+    plain = f.queue;
+    EXPECT_OK(f.ops->queue_create(
+        f.dev, &(hn_queue_options){.step_count = 8, .team = &team, .threads = 3}, &f.queue));
     for (int k = 0; k < SIZES; k++) {
         there[k] = f.ops->alloc(f.dev, sizes[k]);
         here[k] = malloc(sizes[k]);
@@ -155,6 +160,8 @@ TEST(copies_of_all_sizes_come_back) {
         f.ops->free(f.dev, there[k]);
         free(here[k]), free(back[k]);
     }
+    hn_team_end(&team);
+    f.ops->queue_destroy(plain);
     end(&f);
     expect_nothing_left();
 }
