@@ -109,7 +109,7 @@ HN_API void hn_module_release(hn_module *module);      /* NULL is allowed */
  * integer a rank 0 tensor of any integer type, for a float or bool one of HN_F64 or HN_BOOL.
  * `outputs`: NULL entries are filled with new tensors (one reference each, owned by the caller). A
  * tensor that the caller puts there receives the result in its own memory; it must have the right
- * type and sizes, and must not overlap with inputs. Scalar outputs are rank 0 tensors (NULL for
+ * type and sizes, and must not overlap with inputs or each other. Scalar outputs are rank 0 tensors (NULL for
  * None and strings). If the sizes of an output depend on data, they are known only during the run,
  * and a tensor given for such an output is checked then. Inputs with a layout other than the
  * recorded one are copied first. Of a program for CUDA, inputs and given outputs may be tensors on

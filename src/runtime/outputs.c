@@ -137,6 +137,61 @@ hn_status hn_outputs_begin(hn_module *m, hn_context *c) {
     return hn_outputs_place(m, c, 0);
 }
 
+/* ---- memory of the caller's on the device ---- */
+
+typedef struct range {
+    uintptr_t begin, end;
+    bool is_written;
+} range;
+
+static int by_begin(const void *a, const void *b) {
+    const range *x = a, *y = b;
+    return (x->begin > y->begin) - (x->begin < y->begin);
+}
+
+static uint32_t list_ranges(const hn_module *m, const hn_context *c, range *out) {
+    const hn_bound *bound = c->bounds[0];
+    uint32_t count = 0;
+    for (uint32_t k = 0; k < m->view.inputs_count; k++) {
+        const uintptr_t at = (uintptr_t)hn_tensor_data(c->inputs[k]);
+        if (bound->input_strides[k] && !hn_tensor_is_on_host(c->inputs[k]) && bound->input_bytes[k])
+            out[count++] = (range){at, at + (uintptr_t)bound->input_bytes[k], false};
+    }
+    for (uint32_t s = 0; s < m->output_buffer_count; s++) {
+        const uintptr_t at = (uintptr_t)c->given[s];
+        if (at) out[count++] = (range){at, at + (uintptr_t)bound->block_bytes[s], true};
+    }
+    return count;
+}
+
+static bool are_apart(range *ranges, uint32_t count) {
+    uintptr_t end = 0, written_end = 0; /* of those before */
+    qsort(ranges, count, sizeof *ranges, by_begin);
+    for (uint32_t k = 0; k < count; k++) {
+        const range *r = &ranges[k];
+        if (r->begin < (r->is_written ? end : written_end)) return false;
+        if (r->end > end) end = r->end;
+        if (r->is_written && r->end > written_end) written_end = r->end;
+    }
+    return true;
+}
+
+/* Kernels rely on it that nobody else reads or writes what they write. */
+static hn_status check_apart(const hn_module *m, const hn_context *c) {
+    uint32_t given = 0;
+    for (uint32_t s = 0; s < m->output_buffer_count; s++) given += c->given[s] != NULL;
+    if (!given) return NULL;
+    range *ranges = calloc((size_t)m->view.inputs_count + given, sizeof *ranges);
+    if (!ranges) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory to look at the outputs");
+    const bool are_good = are_apart(ranges, list_ranges(m, c, ranges));
+    free(ranges);
+    return are_good ? NULL
+                    : HN_ERROR(HN_INVALID_ARGUMENT,
+                               "a tensor given for an output on %s overlaps with an input or with "
+                               "another output",
+                               hn_device_name(m->device->ops->kind));
+}
+
 hn_status hn_outputs_place(hn_module *m, hn_context *c, uint32_t stage) {
     uint32_t output = 0;
     for (uint32_t k = 0; k < m->view.outputs_count; k++) {
@@ -144,6 +199,7 @@ hn_status hn_outputs_place(hn_module *m, hn_context *c, uint32_t stage) {
         if (hn_stage_of(&m->stages.outputs, k) == stage) HN_TRY(place_given(m, c, output, k));
         output++;
     }
+    HN_TRY(check_apart(m, c));
     for (uint32_t s = 0; s < m->output_buffer_count; s++)
         if (hn_stage_of(&m->stages.buffers, m->output_buffers[s]) == stage)
             HN_TRY(place_buffer(m, c, s));

@@ -70,13 +70,14 @@ static hn_status upload_input(hn_module *m, hn_context *c, uint32_t u, const hn_
 }
 
 /* What kernels of a device read of the inputs: copies, of memory that stays as it is until all is
- * done; or what is on the device already. */
+ * done; or what is on the device already. Where a tensor has no elements its address need not be
+ * memory, but a kernel reads there when it has found an index to be outside. */
 static hn_status upload_inputs(hn_module *m, hn_context *c) {
     const uint32_t first = m->view.inputs_count + m->output_buffer_count;
     for (uint32_t u = 0; u < m->upload_count; u++) {
         const hn_tensor *t = c->inputs[m->uploads[u]];
         void *data = hn_tensor_data(t);
-        if (!hn_tensor_is_on_host(t) && data && hn_device_memory_fits(data))
+        if (!hn_tensor_is_on_host(t) && hn_tensor_numel(t) && hn_device_memory_fits(data))
             c->io[first + u] = data;
         else HN_TRY(upload_input(m, c, u, t));
     }

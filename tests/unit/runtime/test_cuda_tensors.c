@@ -152,6 +152,49 @@ TEST(what_is_refused) {
     end(&c, m);
 }
 
+/* Its address is no memory; a kernel that finds an index outside reads there all the same. */
+TEST(an_input_without_elements) {
+    caller c;
+    int64_t index[4] = {0}, count = 4;
+    float y[4];
+    if (!begin(&c)) return;
+    hn_module *m =
+        load_text("symbol size s0 in [0, 64] hint 4 buffer b1 : input f32[s0] source 0 "
+                  "buffer b2 : input i64[4] source 1 buffer b3 : output f32[4] bytes(16) " KERNELS
+                  "input \"x\" : f32[s0] strides [1] in b1 input \"i\" : i64[4] strides [1] in b2 "
+                  "call k3(b1 f32, b2 i64, out b3 f32) params [s0] extent(4) "
+                  "output tensor \"y\" : f32[4] strides [1] in b3",
+                  NULL);
+    if (!m) return;
+    const hn_cuda_address a = take(&c, 64);
+    hn_tensor *in[2] = {there(a + 64, 0, 1, 0)}, *out[1] = {F32(y, 4)};
+    EXPECT_OK(hn_tensor_create(
+        &(hn_tensor_desc){.type = HN_I64, .rank = 1, .sizes = &count, .data = index}, &in[1]));
+    EXPECT_ERROR(hn_module_run(m, in, 2, out, 1), HN_INVALID_ARGUMENT, "");
+    hn_tensor_release(in[0]), hn_tensor_release(in[1]), hn_tensor_release(out[0]);
+    (void)c.cuda.cuMemFree(a);
+    end(&c, m);
+}
+
+/* Kernels are compiled for memory that is apart. */
+TEST(outputs_on_inputs) {
+    caller c;
+    if (!begin(&c)) return;
+    hn_module *m = load_text(SCALED, NULL);
+    if (!m) return;
+    const hn_cuda_address a = take(&c, 256);
+    put(&c, a, (float[4]){1, 2, 3, 4}, 16);
+    EXPECT_INT(c.cuda.cuStreamSynchronize(c.stream), 0);
+    hn_tensor *in[1] = {there(a, 4, 1, 0)}, *behind[1] = {there(a + 64, 4, 1, 0)};
+    EXPECT_ERROR(
+        hn_module_run(m, in, 1, in, 1), HN_INVALID_ARGUMENT,
+        "a tensor given for an output on cuda overlaps with an input or with another output");
+    EXPECT_OK(hn_module_run(m, in, 1, behind, 1));
+    hn_tensor_release(in[0]), hn_tensor_release(behind[0]);
+    (void)c.cuda.cuMemFree(a);
+    end(&c, m);
+}
+
 /* An output that is an input, and an input that the program changes, are the host's. */
 TEST(inputs_that_the_host_needs) {
     caller c;
