@@ -102,10 +102,11 @@ sanitizer() {
             "$build/run_cases --compiled ${target[*]} --part $((1 + 7 * k))/$((processes * every))"
     done | run_programs
 }
-# Counts of the program, then what the tool has found, as failures.
+# Counts of the program, then what the tool has found, as failures; so is a program that has not come to its counts.
 under_tool() {
     local out errors
     out=$("$@" 2>&1)
+    grep -q '^[1-9][0-9]* passed, ' <<<"$out" || out+=$'\nthe program has run nothing\n0 passed, 1 failed'
     errors=$(sed -n 's/^=* *[A-Z]* SUMMARY: \([0-9]*\) .*/\1/p' <<<"$out" | tail -1)
     printf '%s\n0 passed, %d failed\n' "$out" "${errors:-1}"
     [ "${errors:-1}" = 0 ]
