@@ -65,6 +65,15 @@ static hn_status initialise(const hn_cuda *cuda) {
                         "'%s' is the CUDA toolkit's stub and no driver; take its folder out of "
                         "LD_LIBRARY_PATH",
                         library_name);
+    case HN_CUDA_SYSTEM_NOT_READY:
+        return HN_ERROR(HN_DEVICE,
+                        "the NVIDIA driver is not ready; where GPUs are connected by NVSwitch, is "
+                        "the service nvidia-fabricmanager running?");
+    case HN_CUDA_COMPAT_NOT_SUPPORTED:
+        return HN_ERROR(HN_INCOMPATIBLE,
+                        "'%s' is of CUDA's compatibility package, which does not support this GPU; "
+                        "take its folder out of LD_LIBRARY_PATH, or install a newer driver",
+                        library_name);
     case HN_CUDA_SYSTEM_DRIVER_MISMATCH:
         return HN_ERROR(HN_DEVICE,
                         "'%s' is of another version than the kernel's NVIDIA driver; restart the "

@@ -4,6 +4,7 @@
  * tests/unit/runtime/test_device.c has what all rows must do. */
 #include "runtime/device/cuda.h"
 
+#include "base/compiler.h"
 #include "runtime/device/rows.h"
 #include "support/cuda_kernels.h"
 #include "support/cuda_standin.h"
@@ -837,6 +838,29 @@ TEST(a_crash_is_told_by_a_read) {
 }
 
 /* ---- which device ---- */
+
+/* What a driver says that cannot be used, and what is to be done about it. */
+TEST(drivers_that_cannot_be_used) {
+    static const struct {
+        int code;
+        hn_code expected;
+        const char *message;
+    } rows[] = {{3, HN_DEVICE, "use it in the children only, or start them by exec"},
+                {34, HN_NOT_FOUND, "take its folder out of LD_LIBRARY_PATH"},
+                {100, HN_NOT_FOUND, "does CUDA_VISIBLE_DEVICES leave it visible?"},
+                {802, HN_DEVICE, "nvidia-fabricmanager"},
+                {803, HN_DEVICE, "restart the machine"},
+                {804, HN_INCOMPATIBLE, "install a newer driver"},
+                {999, HN_DEVICE, "cuInit failed: "}};
+    for (size_t k = 0; k < HN_COUNT_OF(rows) && cuda_standin_find(); k++) {
+        hn_dev *dev = NULL;
+        faults_set(1, rows[k].code, false);
+        EXPECT_ERROR(hn_dev_open(&hn_device_cuda, &(hn_device_options){.number = 0}, &dev),
+                     rows[k].expected, rows[k].message);
+        EXPECT(!dev);
+    }
+    if (cuda_standin_find()) faults_set(0, 0, false);
+}
 
 TEST(devices_have_numbers) {
     fixture f;
