@@ -2,7 +2,8 @@
  *
  * The planner does not know how many registers a form takes: the compiler does. What does not fit
  * goes to the stack, which is slow memory: such a kernel is replaced by the next best plan that
- * has no stack, or else the least. The other plans are compiled only if the first one needs it. */
+ * has no stack, or else the least. The other plans are compiled only if the first one needs it, a
+ * few at a time: the next ones are often layouts of as many registers. */
 #include "driver/driver.h"
 
 #include "base/cubin.h"
@@ -10,16 +11,20 @@
 #include "base/map.h"
 #include "base/trace.h"
 
-/* Of the plans for a kernel, behind the best one. */
-enum { PLANS_MAX = 4 };
+enum { PLANS_MAX = 16, PLANS_AT_ONCE = 4 };
 
 /* A step whose kernel may be replaced. */
 typedef struct candidate {
     hn_kernel_code *kernel; /* of the step */
     const hn_kernel *scheduled;
-    hn_kernel_code others[PLANS_MAX];
-    hn_future *futures[PLANS_MAX]; /* equal kernels of several steps have one each: one job */
-    uint32_t count, stack_bytes;
+    hn_form *plans[PLANS_MAX]; /* the first is the kernel's; */
+    uint32_t plan_count, tried;
+    /* those on their way; equal kernels of several steps have one each: one job */
+    hn_kernel_code codes[PLANS_AT_ONCE];
+    hn_future *futures[PLANS_AT_ONCE];
+    uint32_t count;
+    hn_kernel_code best;  /* so far, */
+    uint32_t stack_bytes; /* and its stack */
 } candidate;
 
 typedef struct candidates {
@@ -72,44 +77,62 @@ static hn_status list_candidates(hn_driver *d, hn_driver_level *level, candidate
     return NULL;
 }
 
-/* The other plans, printed and on their way. */
-static hn_status submit_others(hn_driver *d, const hn_target *target, candidate *c) {
-    hn_form *plans[PLANS_MAX + 1];
-    uint32_t count = 0;
-    HN_TRY(target->kind->plan(d->program, c->scheduled, target, PLANS_MAX + 1, &d->arena,
-                              &d->scratch, plans, &count));
-    for (uint32_t k = 1; k < count; k++) {
-        hn_kernel_code *code = &c->others[c->count];
-        HN_TRY(hn_target_print_form(target, plans[k], &d->arena, &d->scratch, code));
+static bool is_done(const candidate *c) { return !c->stack_bytes || c->tried >= c->plan_count; }
+
+static hn_status list_plans(hn_driver *d, const hn_target *target, candidate *c) {
+    c->best = *c->kernel;
+    c->tried = 1;
+    return target->kind->plan(d->program, c->scheduled, target, PLANS_MAX, &d->arena, &d->scratch,
+                              c->plans, &c->plan_count);
+}
+
+/* The next plans, printed and on their way. */
+static hn_status submit_next(hn_driver *d, const hn_target *target, candidate *c) {
+    for (c->count = 0; c->count < PLANS_AT_ONCE && !is_done(c); c->count++) {
+        hn_kernel_code *code = &c->codes[c->count];
+        HN_TRY(hn_target_print_form(target, c->plans[c->tried++], &d->arena, &d->scratch, code));
         HN_TRY(hn_driver_submit_unit(d, target, (const hn_kernel_code *const[]){code}, 1,
                                      &c->futures[c->count]));
-        c->count++;
     }
     return NULL;
 }
 
-static hn_status choose(const hn_target *target, candidate *c, bool *replaced) {
-    const hn_kernel_code *best = NULL;
-    uint32_t least = c->stack_bytes;
-    for (uint32_t k = 0; k < c->count && least; k++) {
+static hn_status take_best(const hn_target *target, candidate *c) {
+    for (uint32_t k = 0; k < c->count && c->stack_bytes; k++) {
         uint32_t bytes;
-        HN_TRY(stack_of(c->futures[k], target, &c->others[k], &bytes));
-        if (bytes < least) least = bytes, best = &c->others[k];
+        HN_TRY(stack_of(c->futures[k], target, &c->codes[k], &bytes));
+        if (bytes < c->stack_bytes) c->stack_bytes = bytes, c->best = c->codes[k];
     }
-    hn_log("toolchain", HN_LOG_INFO, "kernel '%s' for %s has %u bytes of stack: %s with %u",
-           c->kernel->name, target->name, c->stack_bytes, best ? best->name : "none is better",
-           least);
-    if (best) *c->kernel = *best, *replaced = true;
     return NULL;
+}
+
+/* A round for all candidates: the compilers work side by side. `*out_left`: another one is due. */
+static hn_status try_next(hn_driver *d, const hn_target *target, candidates *list, bool *out_left) {
+    *out_left = false;
+    for (uint32_t k = 0; k < list->count; k++) HN_TRY(submit_next(d, target, &list->items[k]));
+    for (uint32_t k = 0; k < list->count; k++) {
+        HN_TRY(take_best(target, &list->items[k]));
+        *out_left |= !is_done(&list->items[k]);
+    }
+    return NULL;
+}
+
+static void replace(const hn_target *target, candidate *c, bool *replaced) {
+    const bool same = strcmp(c->best.name, c->kernel->name) == 0;
+    hn_log("toolchain", HN_LOG_INFO, "kernel '%s' for %s has a stack: %s '%s' with %u bytes",
+           c->kernel->name, target->name, same ? "no plan has less than" : "in its place",
+           c->best.name, c->stack_bytes);
+    *replaced |= !same;
+    *c->kernel = c->best;
 }
 
 static hn_status fit_level(hn_driver *d, hn_driver_level *level, bool *replaced) {
+    const hn_target *target = &level->target;
     candidates list = {.count = 0};
     HN_TRY(list_candidates(d, level, &list));
-    for (uint32_t k = 0; k < list.count; k++)
-        HN_TRY(submit_others(d, &level->target, &list.items[k]));
-    for (uint32_t k = 0; k < list.count; k++)
-        HN_TRY(choose(&level->target, &list.items[k], replaced));
+    for (uint32_t k = 0; k < list.count; k++) HN_TRY(list_plans(d, target, &list.items[k]));
+    for (bool left = list.count > 0; left;) HN_TRY(try_next(d, target, &list, &left));
+    for (uint32_t k = 0; k < list.count; k++) replace(target, &list.items[k], replaced);
     return NULL;
 }
 
