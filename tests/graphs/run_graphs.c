@@ -2,12 +2,12 @@
  *
  *     run_graphs FROM COUNT [--no-fusion | --dump] [--target CPU] [--opencl] [--batch N]
  *
- * --target compiles for another level than this machine's. --opencl runs kernels on an OpenCL device: of the plans for a kernel one is taken by
- * the seed, and every other time schedules are those of a processor with small limits. --batch
- * compiles N graphs (at most 16) as one program, which shares the fixed cost of a compiler run
- * among them; when one differs all of them are run again alone. For long runs: a process a CPU,
- * OMP_NUM_THREADS=1 and --batch 16; HENRY_CC may name a script that calls the compiler with a lower
- * -O behind its arguments.
+ * --target compiles for another level than this machine's. --opencl runs kernels on an OpenCL
+ * device: of the plans for a kernel one is taken by the seed, and every other time schedules are
+ * those of a processor with small limits. --batch compiles N graphs (at most 16) as one program,
+ * which shares the fixed cost of a compiler run among them; when one differs all of them are run
+ * again alone. For long runs: a process a CPU, OMP_NUM_THREADS=1 and --batch 16; HENRY_CC may name
+ * a script that calls the compiler with a lower -O behind its arguments.
  *
  * Prints how to run a failing seed again; --dump prints graph and kernels instead of running. Exit
  * 0 when all agree. */

@@ -1,6 +1,7 @@
 /* run_cases.c: runs operator cases against the reference interpreter, compiled, or on OpenCL.
  *
- *     run_cases [-v] [--compiled] [--opencl] [--loops] [--no-fusion] [--target CPU] [--dump STAGE] [--part K/N] [FILE[:LINE]]...
+ *     run_cases [-v] [--compiled] [--opencl] [--loops] [--no-fusion] [--target CPU] [--dump STAGE]
+ *               [--part K/N] [FILE[:LINE]]...
  *
  * Default: every file of tests/ops/cases. -v prints the primitives, --target compiles for another
  * level than this machine's, --dump prints what a stage made (codegen: the kernels). --opencl:
