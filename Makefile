@@ -24,9 +24,9 @@ bench: all ## measure and write the tables of bench/
 fuzz: setup ## build the fuzz targets with clang and run them for a while
 	@tests/fuzz/run.sh
 
-stress: all ## run the long tests: killed workers, full disks, no memory, every operator on OpenCL
+stress: all ## run the long tests: killed workers, full disks, no memory, every operator on OpenCL, more random graphs
 	@tests/stress/run.sh
-	@HENRY_TEST_ALL=1 tests/run.sh build opencl
+	@HENRY_TEST_ALL=1 tests/run.sh build opencl graphs
 
 install: all ## install below PREFIX (default /usr/local); DESTDIR is obeyed
 	@cmake --install $(BUILD) --prefix $(PREFIX)
