@@ -1,7 +1,9 @@
 /* bundle.c: the warm start of a bundle with many kernels.
  *
- *     bundle [--kernels N] [--objects N] [--rounds N]      1,000 kernels in as many objects as compilers that run at once
- *     bundle --open FILE                                  one start of FILE, in this process
+ *     bundle [--kernels N] [--objects N] [--rounds N]
+ *     bundle --open FILE      one start of FILE, in this process
+ *
+ * Default: 1,000 kernels, in as many objects as compilers that run at once.
  *
  * Makes a chain of N kernels, no two of which are equal, with the weights of each, compiles it into
  * a bundle file, and opens that in new processes. Prints one JSON object; times are medians in

@@ -61,8 +61,9 @@ static void read_8(const hand_args *a, int64_t begin, int64_t end) {
     read_streams(a, begin, end, 8);
 }
 
-/* --- rows in several passes: `ahead` rows on are asked for, 0: none; `near`: the same two rows again and again
- * --- */
+/* --- rows in several passes --- */
+
+/* `ahead`: that many rows on are asked for, 0: none. `near`: the same two rows again and again. */
 
 INLINE const float *row_in(const hand_args *a, int64_t i, bool near) {
     return a->in[0] + (near ? i & 1 : i) * a->cols;
@@ -159,15 +160,22 @@ static void softmax_pipelined(const hand_args *a, int64_t begin, int64_t end) {
     static void kind##_near(const hand_args *a, int64_t begin, int64_t end) {                      \
         kind##_rows(a, begin, end, 0, true);                                                       \
     }
-/* clang-format off */
-ROWS_LOOP(norm, 0) ROWS_LOOP(norm, 1) ROWS_LOOP(norm, 2) ROWS_LOOP(norm, 4) NEAR_LOOP(norm)
-ROWS_LOOP(softmax, 0) ROWS_LOOP(softmax, 1) ROWS_LOOP(softmax, 2) ROWS_LOOP(softmax, 4) NEAR_LOOP(softmax)
-    /* clang-format on */
+ROWS_LOOP(norm, 0);
+ROWS_LOOP(norm, 1);
+ROWS_LOOP(norm, 2);
+ROWS_LOOP(norm, 4);
+NEAR_LOOP(norm);
+ROWS_LOOP(softmax, 0);
+ROWS_LOOP(softmax, 1);
+ROWS_LOOP(softmax, 2);
+ROWS_LOOP(softmax, 4);
+NEAR_LOOP(softmax);
 
-    /* --- silu(a * b + c): `ahead` elements; `plain`: only the sum of the three --- */
+/* --- silu(a * b + c) --- */
 
-    INLINE void silu_loop(const hand_args *a, int64_t begin, int64_t end, const int ahead,
-                          const bool near, const bool plain) {
+/* `ahead`: that many elements on are asked for. `plain`: only a * b + c. */
+INLINE void silu_loop(const hand_args *a, int64_t begin, int64_t end, const int ahead,
+                      const bool near, const bool plain) {
     for (int64_t i = begin; i < end; i++) {
         int64_t at = (near ? 0 : i) * a->cols;
         for (int64_t j = at; j < at + a->cols; j += 16) {
@@ -186,17 +194,20 @@ ROWS_LOOP(softmax, 0) ROWS_LOOP(softmax, 1) ROWS_LOOP(softmax, 2) ROWS_LOOP(soft
     static void name(const hand_args *a, int64_t begin, int64_t end) {                             \
         silu_loop(a, begin, end, ahead, near, plain);                                              \
     }
-/* clang-format off */
-SILU_LOOP(silu_near, 0, true, false) SILU_LOOP(silu_plain, 512, false, true) SILU_LOOP(silu_0, 0, false, false)
-SILU_LOOP(silu_256, 256, false, false) SILU_LOOP(silu_512, 512, false, false) SILU_LOOP(silu_1024, 1024, false, false)
-    /* clang-format on */
+SILU_LOOP(silu_near, 0, true, false);
+SILU_LOOP(silu_plain, 512, false, true);
+SILU_LOOP(silu_0, 0, false, false);
+SILU_LOOP(silu_256, 256, false, false);
+SILU_LOOP(silu_512, 512, false, false);
+SILU_LOOP(silu_1024, 1024, false, false);
 
-    /* --- transposes: out[i][j] = x[j][i] (+ y[i][j]) by blocks; a thread's units are `block` rows of out
- * --- */
+/* --- transposes by blocks: out[i][j] = x[j][i] (+ y[i][j]) ---
+ *
+ * A thread's units are `block` rows of out. */
 
-    /* Reads or writes alone, in pieces of `piece` floats a row of the matrix apart; units: pieces of a
- * row. */
-    INLINE void piece_reads(const hand_args *a, int64_t begin, int64_t end, const int piece) {
+/* Reads or writes alone, in pieces of `piece` floats a row of the matrix apart; units: pieces of
+ * a row. */
+INLINE void piece_reads(const hand_args *a, int64_t begin, int64_t end, const int piece) {
     vf s[2] = {0};
     for (int64_t i = begin; i < end; i++)
         for (int64_t j = 0; j < a->rows; j++) {
@@ -311,20 +322,28 @@ INLINE void transpose_flow(const hand_args *a, int64_t begin, int64_t end, const
     static void name(const hand_args *a, int64_t begin, int64_t end) {                             \
         function(a, begin, end, __VA_ARGS__);                                                      \
     }
-/* clang-format off */
-UNIT_LOOP(reads_64, piece_reads, 64) UNIT_LOOP(reads_128, piece_reads, 128) UNIT_LOOP(reads_256, piece_reads, 256)
-UNIT_LOOP(writes_64, piece_writes, 64) UNIT_LOOP(writes_128, piece_writes, 128) UNIT_LOOP(writes_256, piece_writes, 256)
-UNIT_LOOP(transpose_64, transpose_blocks, 64, false) UNIT_LOOP(transpose_128, transpose_blocks, 128, false)
-UNIT_LOOP(transpose_256, transpose_blocks, 256, false)
-UNIT_LOOP(flow_128, transpose_flow, 128, 128, 8, false, false) UNIT_LOOP(flow_down, transpose_flow, 128, 128, 8, true, false)
-UNIT_LOOP(flow_far, transpose_flow, 128, 128, 64, false, false) UNIT_LOOP(flow_256, transpose_flow, 256, 128, 16, false, false)
-UNIT_LOOP(add_flow_128, transpose_flow, 128, 128, 8, false, true) UNIT_LOOP(add_flow_256, transpose_flow, 256, 128, 16, false, true)
-UNIT_LOOP(add_64, transpose_blocks, 64, true) UNIT_LOOP(add_128, transpose_blocks, 128, true) UNIT_LOOP(add_256, transpose_blocks, 256, true)
-    /* clang-format on */
+UNIT_LOOP(reads_64, piece_reads, 64);
+UNIT_LOOP(reads_128, piece_reads, 128);
+UNIT_LOOP(reads_256, piece_reads, 256);
+UNIT_LOOP(writes_64, piece_writes, 64);
+UNIT_LOOP(writes_128, piece_writes, 128);
+UNIT_LOOP(writes_256, piece_writes, 256);
+UNIT_LOOP(transpose_64, transpose_blocks, 64, false);
+UNIT_LOOP(transpose_128, transpose_blocks, 128, false);
+UNIT_LOOP(transpose_256, transpose_blocks, 256, false);
+UNIT_LOOP(flow_128, transpose_flow, 128, 128, 8, false, false);
+UNIT_LOOP(flow_down, transpose_flow, 128, 128, 8, true, false);
+UNIT_LOOP(flow_far, transpose_flow, 128, 128, 64, false, false);
+UNIT_LOOP(flow_256, transpose_flow, 256, 128, 16, false, false);
+UNIT_LOOP(add_flow_128, transpose_flow, 128, 128, 8, false, true);
+UNIT_LOOP(add_flow_256, transpose_flow, 256, 128, 16, false, true);
+UNIT_LOOP(add_64, transpose_blocks, 64, true);
+UNIT_LOOP(add_128, transpose_blocks, 128, true);
+UNIT_LOOP(add_256, transpose_blocks, 256, true);
 
-    /* --- rows that an index picks, and elements of a row that indices pick --- */
+/* --- rows that an index picks, and elements of a row that indices pick --- */
 
-    INLINE void embed(const hand_args *a, int64_t begin, int64_t end, const int ahead) {
+INLINE void embed(const hand_args *a, int64_t begin, int64_t end, const int ahead) {
     for (int64_t i = begin; i < end; i++) {
         const float *x = a->in[0] + a->index[i] * a->cols,
                     *later = a->in[0] + a->index[i + ahead < a->rows ? i + ahead : i] * a->cols;
@@ -352,12 +371,15 @@ INLINE void embed_reads(const hand_args *a, int64_t begin, int64_t end, const bo
     a->out[begin] = sum_of(s[0] + s[1]);
 }
 
-/* clang-format off */
-UNIT_LOOP(embed_reads_order, embed_reads, true) UNIT_LOOP(embed_reads_picked, embed_reads, false)
-UNIT_LOOP(embed_0, embed, 0) UNIT_LOOP(embed_1, embed, 1) UNIT_LOOP(embed_2, embed, 2) UNIT_LOOP(embed_4, embed, 4) UNIT_LOOP(embed_8, embed, 8)
-    /* clang-format on */
+UNIT_LOOP(embed_reads_order, embed_reads, true);
+UNIT_LOOP(embed_reads_picked, embed_reads, false);
+UNIT_LOOP(embed_0, embed, 0);
+UNIT_LOOP(embed_1, embed, 1);
+UNIT_LOOP(embed_2, embed, 2);
+UNIT_LOOP(embed_4, embed, 4);
+UNIT_LOOP(embed_8, embed, 8);
 
-    INLINE v8 pick(const float *x, const int64_t *index, const bool at_once) {
+INLINE v8 pick(const float *x, const int64_t *index, const bool at_once) {
 #if defined(__AVX2__)
     if (at_once) {
         __m256i low = _mm256_loadu_si256((const __m256i *)index),
@@ -391,16 +413,16 @@ INLINE void gather_rows(const hand_args *a, int64_t begin, int64_t end, const in
     fence(true);
 }
 
-/* clang-format off */
-UNIT_LOOP(gather_near, gather_rows, 0, true, false) UNIT_LOOP(gather_1, gather_rows, 1, false, false)
-UNIT_LOOP(gather_2, gather_rows, 2, false, false) UNIT_LOOP(gather_at_once, gather_rows, 1, false, true)
-    /* clang-format on */
+UNIT_LOOP(gather_near, gather_rows, 0, true, false);
+UNIT_LOOP(gather_1, gather_rows, 1, false, false);
+UNIT_LOOP(gather_2, gather_rows, 2, false, false);
+UNIT_LOOP(gather_at_once, gather_rows, 1, false, true);
 
-    /* --- the list --- */
+/* --- the list --- */
 
-    /* `unit`: rows (of a square: columns) of a unit of work. `bytes`: what the kernel must move, 4-byte
- * elements times rows times cols. */
-    typedef struct loop {
+/* `unit`: rows (of a square: columns) of a unit of work. `words`: what the kernel must move, in
+ * 4-byte elements for each of the rows times cols. */
+typedef struct loop {
     const char *kernel, *name;
     hand_fn *fn;
     int unit, words;

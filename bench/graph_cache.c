@@ -3,8 +3,9 @@
  * verified first), finding the last one of a full table of variants, and, with HENRY_REDIS_URL,
  * hits in the remote cache.
  *
- *     build/bench_graph_cache [--json] MODEL.pt2...        --json: a line for each model, and one for the
- * variants */
+ *     build/bench_graph_cache [--json] MODEL.pt2...
+ *
+ * --json: a line for each model, and one for the variants. */
 #include "bench/median.h"
 #include "cache/cache.h"
 #include "cache/variants.h"

@@ -3,13 +3,15 @@
  *     bench_service [KERNELS]     0: all but 2.
  *
  * 1. From submit to result of a trivial job in a warm worker, less the time that the worker spent
- * at its tools; and what of that is
- *    waking up: a message to a process that sleeps, works for 3 ms over 4 MB, and answers one that sleeps.
+ *    at its tools; and what of that is waking up: a message to a process that sleeps, works for
+ *    3 ms over 4 MB, and answers one that sleeps.
  * 2. KERNELS (200) kernels that differ, by a service with two workers, nothing in any cache, its
- * start included; and by
- *    `make -j2`, one run of the same compiler with the same flags a kernel. In turns; what both made is loaded and called.
+ *    start included; and by `make -j2`, one run of the same compiler with the same flags for each
+ *    kernel. In turns; what both made is loaded and called.
  * 3. A kernel of 5 KB from the disk: submit to callable function, in a service that has not seen
- * it. Prints one JSON object. */
+ *    it.
+ *
+ * Prints one JSON object. */
 #include "bench/median.h"
 #include "henry/kernel.h"
 

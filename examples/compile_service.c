@@ -1,7 +1,8 @@
 /* compile_service.c: the compile service on its own: ten kernels in two languages, compiled in
  * parallel, then called.
  *
- *     cc compile_service.c $(pkg-config --cflags --libs henry) -o compile_service && ./compile_service
+ *     cc compile_service.c $(pkg-config --cflags --libs henry) -o compile_service
+ *     ./compile_service
  *
  * The second run finds all of them in the cache. */
 #include <henry/kernel.h>

@@ -1,6 +1,7 @@
 /* explained.c: the public API on one model, with explanations.
  *
- *     cc explained.c $(pkg-config --cflags --libs henry) -o explained && ./explained data/digits/model.pt2
+ *     cc explained.c $(pkg-config --cflags --libs henry) -o explained
+ *     ./explained data/digits/model.pt2
  *
  * Every function that can fail returns an hn_status. NULL means success. Anything else is an error
  * object that the caller owns, and frees or returns. HN_TRY returns it. */

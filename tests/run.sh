@@ -119,8 +119,8 @@ suite_ops_compiled() {
     for level in $(lower_levels); do echo "$build/run_cases --part 0/8 --compiled --target $level"; done | run_programs
 }
 
-# Kernels as OpenCL C, on PoCL. Of the operator cases every 20th, and 100 random graphs; HENRY_TEST_ALL=1, as `make stress` sets it:
-# all cases and 2,000 graphs, half an hour.
+# Kernels as OpenCL C, on PoCL. Of the operator cases every 20th, and 132 random graphs; HENRY_TEST_ALL=1, as `make stress` sets it:
+# all cases and 3,000 graphs, three quarters of an hour.
 suite_opencl() {
     need_opencl
     find "$build" -maxdepth 1 -name 'opencl_test_*' -type f -perm -u+x | sort | run_programs
@@ -132,9 +132,11 @@ suite_opencl() {
     if [ "${HENRY_TEST_ALL:-}" ]; then
         share_cases "$build" --kernels
         share_graphs "$build" 2000 --kernels --batch 16
+        share_graphs "$build" 1000 --contractions --kernels --batch 16
     else
         for k in $(seq 0 $((jobs - 1))); do echo "$build/run_cases --part $((20 * k))/$((20 * jobs)) --kernels"; done | run_programs
         share_graphs "$build" 100 --kernels --batch 16
+        share_graphs "$build" 32 --contractions --kernels --batch 16
     fi
 }
 
@@ -176,13 +178,22 @@ suite_gpu_pack() {
 # Seeds of graphs that once came out wrong, in long runs.
 GRAPHS_ONCE_WRONG="2447 10980 52455 53036 61917 63505 83207 150887 398162"
 
+# Of graphs with contractions 64; with HENRY_TEST_ALL=1 4,000, a quarter of an hour.
 suite_graphs() {
+    local contractions=${HENRY_TEST_ALL:+4000}
     for seed in $GRAPHS_ONCE_WRONG; do echo "$build/run_graphs $seed 1"; done | run_programs
     share_graphs "$build" 2000
     share_graphs "$build" 200 --no-fusion
     share_forms "$build" 2000
     share_forms "$build" 4000 --cpu
-    for level in $(lower_levels); do share_graphs "$build" 200 --target "$level"; done
+    share_graphs "$build" "${contractions:-64}" --contractions --batch 16
+    share_graphs "$build" 32 --contractions --no-fusion --batch 16
+    share_forms "$build" 200 --contractions
+    share_forms "$build" 200 --contractions --cpu
+    for level in $(lower_levels); do
+        share_graphs "$build" 200 --target "$level"
+        share_graphs "$build" 32 --contractions --target "$level" --batch 16
+    done
 }
 
 # A second build under a sanitizer. $1: preset, $2: folder; the rest: targets.

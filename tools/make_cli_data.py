@@ -9,6 +9,7 @@ constants.pt2   a float, a bool and an int among its inputs, as constants; a ten
 branch_size.pt2 a branch whose result's size depends on data: Henry refuses it
 sizes.pt2   a symbolic size, results of several layouts
 branch.pt2  a branch that hands its input on
+assert.pt2  an assertion on what was computed
 random.pt2  random numbers
 lstm.pt2    a recurrent layer whose states are recorded with a dimension more, as PyTorch up to 2.11 does
 gru.pt2     recurrent layers without a batch
@@ -81,6 +82,13 @@ class Branch(torch.nn.Module):
     def forward(self, x, y):
         a, b = torch.cond(x.sum() > 0, lambda x, y: (x.clone(), y * 2), lambda x, y: (y.clone(), x + 1), (x, y))
         return a, a + b
+
+
+class Assert(torch.nn.Module):
+    def forward(self, x):
+        y = x * 2
+        torch._assert_async(y.sum() > 0, "the sum must be positive")
+        return y + 1
 
 
 class Lstm(torch.nn.Module):
@@ -165,6 +173,10 @@ def make_branch():
     export("branch", Branch(), (torch.ones(2, 3), torch.ones(2, 3)))
 
 
+def make_assert():
+    export("assert", Assert(), (torch.ones(2, 3),))
+
+
 def record_old_states(program):
     """Up to 2.11 the states of an LSTM are recorded as [layers, 1, batch, width]; what they are is [layers, batch, width]."""
     for node in program.graph.nodes:
@@ -197,5 +209,5 @@ def make_random():
     export("random", Random(), (torch.ones(2, 3),))
 
 
-for made in sys.argv[1:] or ["bf16", "mutate", "data", "number", "constants", "branch_size", "sizes", "branch", "random", "recurrent"]:
+for made in sys.argv[1:] or ["bf16", "mutate", "data", "number", "constants", "branch_size", "sizes", "branch", "assert", "random", "recurrent"]:
     globals()["make_" + made]()

@@ -1,6 +1,8 @@
 /* bench_attention.c: attention as the runtime does it, in microseconds and GFLOP/s.
  *
- *   bench_attention [--threads N] [HEADS,KV_HEADS,M,N,D[,c]]...      c: causal; without any, the shapes of the models
+ *   bench_attention [--threads N] [HEADS,KV_HEADS,M,N,D[,c]]...
+ *
+ * c: causal. Without shapes: those of the models.
  *
  * Operands are laid out as models have them: [m, head, d], in one tensor of queries, keys and
  * values. A causal product counts half. Best of many runs. */

@@ -2,7 +2,9 @@
  *
  *   bench_conv [-c] [-o] [-r] THREADS [resnet50 | mobilenet | vit] [index of a layer ...]
  *
- * -c: weights come from memory, as in a network whose weights no cache holds; else everything stays in cache. -o: ours alone.
+ * -c: weights come from memory, as in a network whose weights no cache holds; else everything
+ *     stays in cache.
+ * -o: ours alone.
  * -r: a residual is added, ours alone.
  * Microseconds, best of many runs; GFLOP/s of the direct sum (so Winograd's may exceed what the
  * machine can do); the last line is the network: layers times how often they occur. oneDNN has the

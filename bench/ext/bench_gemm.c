@@ -1,7 +1,9 @@
 /* bench_gemm.c: matrix products as the runtime does them against the BLAS and oneDNN of the system:
  * the tables of docs/contractions.md.
  *
- *   bench_gemm [--threads N] [--f64] [GROUP | M,N,K]...        groups: squares large skinny rows models; all of them without any
+ *   bench_gemm [--threads N] [--f64] [GROUP | M,N,K]...
+ *
+ * Groups: squares, large, skinny, rows, models; without any, all of them.
  *
  * GFLOP/s, best of many runs, operands in cache where they fit. "weights": b is a constant, which
  * is packed once; "float": b changes from call to call; "bf16 weights": everything is bf16, b a

@@ -1,12 +1,13 @@
 /* main.c: an example: runs the model on .npy files or on zeros, says what came out, writes and
  * compares arrays.
  *
- *     example [-w weights.bin] [-t THREADS] [-n REPEAT] [-i F.npy]... [-o DIR] [-e F.npy]... [--rtol X] [--atol X]
+ *     example [-w weights.bin] [-t THREADS] [-n REPEAT] [-i F.npy]... [-o DIR] [-e F.npy]...
+ *             [--rtol X] [--atol X]
  *
- * -i in the order of the model's inputs ("-" keeps the zeros, or the number that the model was exported with), of any sizes
- * that the model takes; -e in the order of its outputs, exit status 1 when one differs. DIR
- * receives out_K.npy, and mutated_NAME.npy of every input and state that the model changes. Arrays
- * of BF16 are read from and written as float32. */
+ * -i in the order of the model's inputs ("-" keeps the zeros, or the number that the model was
+ * exported with), of any sizes that the model takes; -e in the order of its outputs, exit status 1
+ * when one differs. DIR receives out_K.npy, and mutated_NAME.npy of every input and state that the
+ * model changes. Arrays of BF16 are read from and written as float32. */
 #include "model.h"
 
 #include <math.h>

@@ -2,7 +2,8 @@
  *
  *     "henry bundle signature 1" and a zero byte   25 bytes
  *     digest of part one                           32 bytes; it covers the digests of all objects
- *     digest of the weights                        32 bytes: of part three, or of the weights file; zeros: there are none
+ *     digest of the weights                        32 bytes: of part three, or of the weights file;
+ *                                                  zeros: there are none
  *
  * What is signed names everything that a run reads, but the place of the weights file. */
 #ifndef HN_BUNDLE_SIGN_H

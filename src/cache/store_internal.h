@@ -34,8 +34,9 @@ hn_status hn_store_dir_open(hn_store *store, const hn_store_options *options) HN
  * else; incompatible for a newer layout; io. */
 hn_status hn_store_mark_check(hn_store *store) HN_MUST_USE;
 
-/* ---- the names that a store gives (store_walk.c). No other file is ever read, moved, counted or removed.
- * ---- */
+/* ---- the names that a store gives (store_walk.c) ----
+ *
+ * No other file is ever read, moved, counted or removed. */
 
 /* Folders of the directory: the namespaces, and behind them these. */
 typedef enum hn_store_area {

@@ -2,11 +2,12 @@
  *
  * The key record is that of key.h and the compiler's identity. Where no compiler is installed, an
  * entry tells the one that last compiled this graph:
- *   record of key.h                        -> "compiler": its identity
+ *   record of key.h                           -> "compiler": its identity
  * From there a program is found in three steps, each the read of an entry:
- *   key record                             -> "reads": the records whose values compilations of this graph computed with
+ *   key record                                -> "reads": the records whose values compilations
+ *                                                of this graph computed with
  *   key, and the values of those in this file -> table of variants (cache/variants.h)
- *   table, and the sizes of the call       -> key of the program
+ *   table, and the sizes of the call          -> key of the program
  * A program whose weights lie in the model file serves each file with the same graph. A file that
  * was never verified on this machine is verified before; that it was is an entry, too. */
 #ifndef HN_DRIVER_GRAPH_CACHE_H

@@ -2,17 +2,18 @@
  * them.
  *
  * Choices where ops.def and C leave room:
- * - Ints wrap at the width of their dtype. div, floordiv, remainder and fmod by an int 0 give 0; the
- *   smallest int divided by -1 wraps to itself.
- * - pow on ints with an exponent below 0: 1 stays 1, -1 gives 1 or -1 by parity, everything else gives 0.
+ * - Ints wrap at the width of their dtype. div, floordiv, remainder and fmod by an int 0 give 0;
+ *   the smallest int divided by -1 wraps to itself.
+ * - pow on ints with an exponent below 0: 1 stays 1, -1 gives 1 or -1 by parity, everything else
+ *   gives 0.
  * - shl by a count outside [0, width) gives 0; shr by such a count fills with the sign (0 or -1).
- * - floordiv on floats follows eager PyTorch's steps, each rounded in float (double for f64), because its
- *   result depends on those roundings; it is the one row not computed in double.
+ * - floordiv on floats follows eager PyTorch's steps, each rounded in float (double for f64),
+ *   because its result depends on those roundings; it is the one row not computed in double.
  * - min and max of zeros of both signs give either zero. sign and relu of -0 give 0.
- * - cast from float to int truncates toward zero to int64 for i64 and to int32 for the narrower dtypes, then
- *   wraps to the dtype's width; NaN and values that the int64 (int32) cannot hold become its smallest value
- *   first. That is what (T)x does in C on x86 (cvttsd2si, cvttps2dq) and what eager PyTorch gives there: NaN
- *   is INT32_MIN in i32 and 0 in i16, i8 and u8.
+ * - cast from float to int truncates toward zero to int64 for i64 and to int32 for the narrower
+ *   dtypes, then wraps to the dtype's width; NaN and values that the int64 (int32) cannot hold
+ *   become its smallest value first. That is what (T)x does in C on x86 (cvttsd2si, cvttps2dq) and
+ *   what eager PyTorch gives there: NaN is INT32_MIN in i32 and 0 in i16, i8 and u8.
  * - cast from int to float rounds once, also for integers beyond 2^53.
  * - bool arithmetic is on 0 and 1, and what comes out != 0 is true: add is or, mul is and. */
 #include "base/checked.h"

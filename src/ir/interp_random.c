@@ -3,13 +3,14 @@
  * Generator: Philox 4x32 with 10 rounds (Salmon et al., "Parallel random numbers: as easy as 1, 2,
  * 3", SC 2011). A block is 4 words of 32 bits, a function of key and counter alone:
  *   key     = (low 32 bits of seed, high 32 bits of seed)
- *   counter = (low 32 bits of b, high 32 bits of b, low 32 bits of stream, high 32 bits of stream), b = i / 4
+ *   counter = (low 32 bits of b, high 32 bits of b, low 32 bits of stream, high 32 bits of stream),
+ *             b = i / 4
  * Element i (row-major position in the result) owns word w = block(i / 4)[i % 4], so a result does
  * not depend on how it is split over threads or vectors. seed and stream are taken as 64-bit two's
  * complement.
  *
- *   bits     w as an integer: wrapped to the width of an int dtype (sign included for i32), zero-extended
- *            for i64, its lowest bit for bool
+ *   bits     w as an integer: wrapped to the width of an int dtype (sign included for i32),
+ *            zero-extended for i64, its lowest bit for bool
  *   uniform  in [0, 1), the high bits that the dtype can hold, so that nothing rounds up to 1:
  *            f64 w * 2^-32, f32 (w >> 8) * 2^-24, f16 (w >> 21) * 2^-11, bf16 (w >> 24) * 2^-8
  *   normal   Box-Muller on the pairs (0, 1) and (2, 3) of a block, in double, rounded once:

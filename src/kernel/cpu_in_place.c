@@ -3,15 +3,17 @@
  *
  * Argument B may be written over argument A when every element is read by the last of its readers
  * before it is written. That follows from four facts, all of which are seen in the kernel's form:
- *   1. B has one store, in phase f, that sets; every load of A has the very index expression of that store;
+ *   1. B has one store, in phase f, that sets; every load of A has the very index expression of
+ *      that store;
  *   2. each of these loads stands in phase f or an earlier one;
- *   3. no two points of the outer variables and of f's own give the same index: so all readers of an element belong to the
- *      parallel iteration, and in f to the vector, that writes it;
- *   4. a parallel iteration runs its phases one after the other, and a vector its loads before its stores. That split streams
- *      take turns between iterations does not matter, by 3. In pipelined rows the last phase of a row runs in the next row's
- *      iteration; the first one stores early, over its own row, and the last one reads a row again: both store, step by step, only
- *      what that step and all phases before have read. Scans, scatters, tiles and rows that end in an overlapping vector have
- *      an order of their own: here the answer is no.
+ *   3. no two points of the outer variables and of f's own give the same index: so all readers of
+ *      an element belong to the parallel iteration, and in f to the vector, that writes it;
+ *   4. a parallel iteration runs its phases one after the other, and a vector its loads before its
+ *      stores. That split streams take turns between iterations does not matter, by 3. In pipelined
+ *      rows the last phase of a row runs in the next row's iteration; the first one stores early,
+ *      over its own row, and the last one reads a row again: both store, step by step, only what
+ *      that step and all phases before have read. Scans, scatters, tiles and rows that end in an
+ *      overlapping vector have an order of their own: here the answer is no.
  * Elements have one type, hence one size, and indices count from their buffer's first byte,
  * wherever an argument begins (cpu_bases.c): what holds for elements holds for bytes. A printer
  * must not promise a compiler that arguments are apart. The text is the same whether they are or

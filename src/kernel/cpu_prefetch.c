@@ -3,10 +3,12 @@
  * The processor's own prefetchers follow a stream within a page of 4 KiB, and a window of
  * instructions that is full of arithmetic does not reach far ahead. So kernels whose data is not in
  * the caches prefetch it:
- * - a kernel of rows in several phases prefetches, in its costliest phase, what the phases will load some KiB later;
- * - rows that an index picks (an embedding) are prefetched as soon as their index can be read; of a row that a gather reads
- *   here and there, all of the row a few rows on;
- * - a flat kernel of several operands prefetches them some elements ahead: rows of memory banks stay open longer.
+ * - a kernel of rows in several phases prefetches, in its costliest phase, what the phases will
+ *   load some KiB later;
+ * - rows that an index picks (an embedding) are prefetched as soon as their index can be read; of a
+ *   row that a gather reads here and there, all of the row a few rows on;
+ * - a flat kernel of several operands prefetches them some elements ahead: rows of memory banks
+ *   stay open longer.
  * An address may be past the end of a buffer: prefetching it does nothing.
  * Source: bench_ceilings, the loops "ahead" against "no prefetches". */
 #include "kernel/cpu_internal.h"

@@ -13,7 +13,8 @@
  *   nothing of the own group or range
  * - an index symbol outside of its extent, which simplification relies on
  * - elements that no step of a LANES reaches; a RESULT where lanes differ that should not
- * - facts of lanes that are wrong, and promises of statements: not_positive, is_aligned, I32 indices
+ * - facts of lanes that are wrong, and promises of statements: not_positive, is_aligned, I32
+ *   indices
  * Scalars are those of the interpreter of loop IR (ir/loop_interp.h), and so is the rounding. */
 #ifndef HN_KERNEL_INTERP_H
 #define HN_KERNEL_INTERP_H

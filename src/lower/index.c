@@ -120,3 +120,11 @@ hn_expr lower_index_linear(lower *l, hn_expr offset, const hn_expr *idx, const h
     hn_status_free(hn_map_put(&l->sums, hash, linear)); /* without memory it is made again */
     return linear;
 }
+
+hn_loop_store lower_store_at(lower *l, hn_value v, const hn_expr *idx, uint32_t rank,
+                             hn_sid value) {
+    const lower_value *lv = &l->values[v];
+    return (hn_loop_store){.buffer = lv->buffer,
+                           .value = value,
+                           .index = lower_index_linear(l, lv->offset, idx, lv->strides, rank)};
+}

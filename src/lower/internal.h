@@ -56,6 +56,8 @@ bool lower_strides_reshape(lower *l, const hn_expr *in_sizes, const hn_expr *in_
 /* offset + sum(idx * stride) */
 hn_expr lower_index_linear(lower *l, hn_expr offset, const hn_expr *idx, const hn_expr *strides,
                            uint32_t rank);
+/* A store of `value` into the buffer of `v`, at the element that `idx` names. */
+hn_loop_store lower_store_at(lower *l, hn_value v, const hn_expr *idx, uint32_t rank, hn_sid value);
 
 /* body.c: expressions */
 void lower_body_init(lower_body *b, lower *l);

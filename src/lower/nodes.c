@@ -162,11 +162,7 @@ hn_status lower_reduce(lower *l, const hn_node_info *n) {
         if (!is_red[d]) out_idx[out_rank++] = at[d];
         else if (keepdim) out_idx[out_rank++] = l->zero;
     }
-    const lower_value *lv = &l->values[v];
-    loop.store =
-        (hn_loop_store){.buffer = lv->buffer,
-                        .value = value,
-                        .index = lower_index_linear(l, lv->offset, out_idx, lv->strides, out_rank)};
+    loop.store = lower_store_at(l, v, out_idx, out_rank, value);
     hn_item item;
     return hn_program_add_loop(l->p, &loop, l->origin, &item);
 }
@@ -185,17 +181,11 @@ hn_status lower_scan(lower *l, const hn_node_info *n) {
     if (b.failed) return b.failed;
     loop.body = b.body;
     HN_TRY(lower_new_buffer(l, v, NULL));
-    loop.store = (hn_loop_store){
-        .buffer = l->values[v].buffer,
-        .value = value,
-        .index = lower_index_linear(l, l->values[v].offset, at, l->values[v].strides, xi->rank)};
+    loop.store = lower_store_at(l, v, at, xi->rank, value);
     if (n->result_count > 1 && n->results[1]) {
         hn_value w = n->results[1];
         HN_TRY(lower_new_buffer(l, w, NULL));
-        loop.indices = (hn_loop_store){.buffer = l->values[w].buffer,
-                                       .value = value,
-                                       .index = lower_index_linear(l, l->values[w].offset, at,
-                                                                   l->values[w].strides, xi->rank)};
+        loop.indices = lower_store_at(l, w, at, xi->rank, value);
     }
     hn_item item;
     return hn_program_add_loop(l->p, &loop, l->origin, &item);
@@ -222,7 +212,6 @@ hn_status lower_scatter(lower *l, const hn_node_info *n) {
     const hn_value_info *ii = hn_graph_value(l->g, index), *xi = hn_graph_value(l->g, x);
     uint32_t dim = (uint32_t)lower_int(l, &n->args[3]);
     HN_TRY(copy_into(l, x, v));
-    lower_value lv = l->values[v];
     hn_loop loop = {.kind = HN_LOOP_SCATTER, .rank = ii->rank};
     lower_loop_vars(l, &loop, ii->sizes, ii->rank);
     lower_body b;
@@ -234,11 +223,8 @@ hn_status lower_scatter(lower *l, const hn_node_info *n) {
     if (xi->rank) at[dim] = lower_gen_indirect(&b, n, t, xi->sizes[dim], false);
     if (b.failed) return b.failed;
     loop.body = b.body;
-    loop.store =
-        (hn_loop_store){.buffer = lv.buffer,
-                        .value = value,
-                        .mode = store_mode(n->args[4].as.s),
-                        .index = lower_index_linear(l, lv.offset, at, lv.strides, xi->rank)};
+    loop.store = lower_store_at(l, v, at, xi->rank, value);
+    loop.store.mode = store_mode(n->args[4].as.s);
     hn_item item;
     return hn_program_add_loop(l->p, &loop, l->origin, &item);
 }
@@ -250,7 +236,6 @@ hn_status lower_index_put(lower *l, const hn_node_info *n) {
     uint32_t index_rank = indices->count ? hn_graph_value(l->g, indices->as.values[0])->rank : 0;
     uint32_t rank = index_rank + xi->rank - indices->count;
     HN_TRY(copy_into(l, x, v));
-    lower_value lv = l->values[v];
     hn_expr extents[HN_MAX_RANK] = {0}, at[HN_MAX_RANK], vidx[HN_MAX_RANK];
     for (uint32_t d = 0; d < index_rank; d++)
         extents[d] = hn_graph_value(l->g, indices->as.values[0])->sizes[d];
@@ -272,11 +257,8 @@ hn_status lower_index_put(lower *l, const hn_node_info *n) {
     hn_sid value = lower_gen(&b, values, vidx);
     if (b.failed) return b.failed;
     loop.body = b.body;
-    loop.store =
-        (hn_loop_store){.buffer = lv.buffer,
-                        .value = value,
-                        .mode = store_mode(n->args[3].as.s),
-                        .index = lower_index_linear(l, lv.offset, at, lv.strides, xi->rank)};
+    loop.store = lower_store_at(l, v, at, xi->rank, value);
+    loop.store.mode = store_mode(n->args[3].as.s);
     hn_item item;
     return hn_program_add_loop(l->p, &loop, l->origin, &item);
 }

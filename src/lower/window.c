@@ -149,11 +149,7 @@ hn_status lower_window_reduce(lower *l, const hn_node_info *n, const bool *is_re
     if (b.failed) return b.failed;
     loop.body = b.body;
     HN_TRY(lower_new_buffer(l, v, NULL));
-    const lower_value *lv = &l->values[v];
-    loop.store =
-        (hn_loop_store){.buffer = lv->buffer,
-                        .value = value,
-                        .index = lower_index_linear(l, lv->offset, out_idx, lv->strides, out_rank)};
+    loop.store = lower_store_at(l, v, out_idx, out_rank, value);
     hn_item item;
     return hn_program_add_loop(l->p, &loop, l->origin, &item);
 }

@@ -165,9 +165,8 @@ static hn_status place_operand(const binder *x, uint32_t buffer, uint32_t offset
     int64_t offset, capacity;
     HN_TRY(buffer_bytes(x, buffer, &capacity));
     if (capacity) HN_TRY(need_size(x, offset_node, &offset));
-    else
-        offset =
-            0; /* of no elements the first may be anywhere: reversed, it is one before the beginning */
+    /* of no elements the first may be anywhere: reversed, it is one before the beginning */
+    else offset = 0;
     if (!hn_mul_i64(offset, elem_bytes, &offset) || offset > capacity)
         return HN_ERROR(HN_CORRUPT, "an operand starts beyond its buffer %u", buffer);
     *out = (hn_ext_room){.before = offset, .behind = capacity - offset};

@@ -1,12 +1,15 @@
 /* module_impl.h: what the files of src/runtime share: the module, the execution contexts that run
  * it, and what a context has worked out for the sizes of one set of inputs ("bound").
  *
- *   hn_module   what was loaded; read-only after the load but for the list of contexts, the counters, `weights`
- *               and the hooks
- *   hn_weights  where the bytes of weights are, and what is packed of them; a run keeps the set that it began with
+ *   hn_module   what was loaded; read-only after the load but for the list of contexts, the
+ *               counters, `weights` and the hooks
+ *   hn_weights  where the bytes of weights are, and what is packed of them; a run keeps the set
+ *               that it began with
  *   hn_state    a copy of the buffers that the program changes
- *   hn_context  memory for one run at a time: workspaces, scratch, and a few bounds, most recently used first
- *   hn_bound    every expression evaluated, every step resolved to a function, addresses and numbers
+ *   hn_context  memory for one run at a time: workspaces, scratch, and a few bounds, most recently
+ *               used first
+ *   hn_bound    every expression evaluated, every step resolved to a function, addresses and
+ *               numbers
  *
  * A run with known sizes compares sizes, patches the addresses of inputs and outputs and walks the
  * steps.

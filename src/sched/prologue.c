@@ -45,6 +45,7 @@ static bool solve(sched *s, const hn_loop *loop, hn_expr index, hn_expr *out_at)
     for (uint32_t d = 0; d < loop->rank; d++) {
         hn_expr extent = hn_sym_symbol_extent(s->sym, loop->vars[d]);
         bool is_one = hn_sym_is_value(s->sym, extent, 1);
+        if (hn_sym_is_value(s->sym, extent, 0)) return false;
         if (!is_one && hn_sym_is_value(s->sym, coeffs[d], 0)) return false;
         out_at[d] = is_one ? hn_sym_int(s->sym, 0)
                            : hn_sym_mod(s->sym, hn_sym_floordiv(s->sym, from, coeffs[d]), extent);

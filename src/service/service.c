@@ -29,7 +29,8 @@ enum {
 };
 #define DEFAULT_MEMORY_BYTES ((uint64_t)8 << 30)
 
-#ifndef HN_WORKER_FROM_LIB /* where henry-worker is installed, as seen from libraries and from programs */
+/* Where henry-worker is installed, as seen from libraries and from programs. */
+#ifndef HN_WORKER_FROM_LIB
 #define HN_WORKER_FROM_LIB "../libexec/henry"
 #define HN_WORKER_FROM_BIN "../libexec/henry"
 #endif

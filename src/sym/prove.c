@@ -2,8 +2,9 @@
  *
  * Everything comes down to d >= 0 for one expression d. Beyond its plain range, d is weakened step
  * by step to something that is nowhere larger, until a range decides:
- *   - a loop variable i with a coefficient of known sign becomes 0 or extent - 1. d is affine in this
- *     occurrence of i for any fixed values of the rest, so this is a bound wherever i has a value at all;
+ *   - a loop variable i with a coefficient of known sign becomes 0 or extent - 1. d is affine in
+ *     this occurrence of i for any fixed values of the rest, so this is a bound wherever i has a
+ *     value at all;
  *   - x % y becomes 0 or y - 1, and x // y gets the bounds of its x;
  *   - c*(x//c) becomes x or x - (c-1), after scaling d;
  *   - other atoms become their constant bounds; a minimum or maximum is split into its cases.

@@ -156,9 +156,9 @@ static bool knows_option(const hn_nvrtc *nvrtc, const char *option) {
     return known;
 }
 
-/* -minimal leaves out what kernels seldom need, and most of the time with it; the library's own cache on disk
- * would be a second one behind ours; and a quoted #include must not find files of the current
- * directory. */
+/* -minimal leaves out what kernels seldom need, and most of the time with it; the library's own
+ * cache on disk would be a second one behind ours; and a quoted #include must not find files of the
+ * current directory. */
 static void list_options(const hn_nvrtc *nvrtc, hn_strbuf *out) {
     static const char *const wished[] = {"-minimal", "--no-cache", "--no-source-include", NULL};
     for (int i = 0; wished[i]; i++)

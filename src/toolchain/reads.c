@@ -2,10 +2,10 @@
  *
  * Headers are named by the compiler afterwards, and files that assembler reads by the assembler;
  * c_compile.c looks through the assembly of what was said here to read nothing. What nobody names
- * is what a text only asks for (__has_include) and what
- * #embed reads. Both have to stand in the text as such, or in parts: split by a continued line, a trigraph or digraph, or
- * put together by "##". So the text is looked through as it is and without its continued lines, and
- * where it has "##" for the part that such a word would have to begin with. */
+ * is what a text only asks for (__has_include) and what #embed reads. Both have to stand in the
+ * text as such, or in parts: split by a continued line, a trigraph or digraph, or put together by
+ * "##". So the text is looked through as it is and without its continued lines, and where it has
+ * "##" for the part that such a word would have to begin with. */
 #include "toolchain/c.h"
 
 #include "toolchain/flags.h"

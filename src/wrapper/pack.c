@@ -2,9 +2,10 @@
  * orders are tried, the best result stays, and the first one that meets the lower bound ends the
  * search:
  *
- *   in the order of time    a sweep with a list of gaps, smallest gap that fits: cheap, often at the bound
- * already by size, by area, by lifetime, largest first: each item goes into the smallest gap among
- * the items placed before
+ * - in the order of time: a sweep with a list of gaps, smallest gap that fits; cheap, often at the
+ *   bound already
+ * - by size, by area, by lifetime, largest first: each item goes into the smallest gap among the
+ *   items placed before
  *
  * The second kind looks at all pairs that overlap in time, so it is left out when there are too
  * many of them. The sweep looks at each gap for each item; programs have few gaps at a time.

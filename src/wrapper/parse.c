@@ -1,7 +1,8 @@
 /* parse.c: reads the text form of wrapper IR.
  *
  *   wrapper    = "wrapper" "{" symbol* guard* buffer* kernel* input* line* output* "}"
- *   symbol     = "symbol" ("size" | "data") NAME "in" "[" bound "," bound "]" ["divisor" INT] ["hint" INT]
+ *   symbol     = "symbol" ("size" | "data") NAME "in" "[" bound "," bound "]" ["divisor" INT]
+ *                ["hint" INT]
  *   guard      = "guard" EXPR ("==" | "!=" | "<=" | "<") EXPR STRING
  *   buffer     = "buffer" "b"N ":" KIND DTYPE layout ["on" DEVICE] ["source" INT] ["offset" INT]
  *                ["bytes" "(" EXPR ")"] ["name" STRING]
@@ -11,12 +12,16 @@
  *   output     = "output" ("tensor" | "mutation" | "scalar") STRING ["target" INT] ":"
  *                (scalar | tensor "in" b ["offset" "(" EXPR ")"])
  *   tensor     = DTYPE exprs "strides" exprs
- *   scalar     = "int" "(" EXPR ")" | "float" "(" FLOAT ")" | "true" | "false" | "string" STRING | "none"
+ *   scalar     = "int" "(" EXPR ")" | "float" "(" FLOAT ")" | "true" | "false" | "string" STRING
+ *                | "none"
  *   line       = head ["origin" INT] ["text" STRING] ["{" line* "}" "else" "{" line* "}"]
- *   head       = "comment" | "allocate" b | "free" b | ("reuse" | "copy") b "from" b | "wait" DEVICE | call
- *   operands   = [operand {"," operand}], operand = "none" | ["out"] b DTYPE ["at" "(" EXPR ")"] ["over" "[" INT {"," INT} "]"]
- *   call       = ("call" "k"N | "extern" KIND | "assert" | "define" | "cond") "(" operands ")" ["params" exprs]
- *                ["extent" "(" EXPR ")"] ["grain" INT] ["threads" INT] ["scratch" "(" EXPR ")"]
+ *   head       = "comment" | "allocate" b | "free" b | ("reuse" | "copy") b "from" b
+ *                | "wait" DEVICE | call
+ *   operands   = [operand {"," operand}]
+ *   operand    = "none" | ["out"] b DTYPE ["at" "(" EXPR ")"] ["over" "[" INT {"," INT} "]"]
+ *   call       = ("call" "k"N | "extern" KIND | "assert" | "define" | "cond") "(" operands ")"
+ *                ["params" exprs] ["extent" "(" EXPR ")"] ["grain" INT] ["threads" INT]
+ *                ["scratch" "(" EXPR ")"]
  *                ["symbol" "(" EXPR ")"] ["on" DEVICE]
  *
  * What the text says is not believed: hn_wrapper_verify comes after. */

@@ -3,7 +3,7 @@
 #     tests/devices/run.sh [DEVICE [VARIANT]]        default: opencl; also cuda, and cpu to try the script itself
 # VARIANT: of the programs that are run; `_imaginary` has a device of the tests in the place of OpenCL, with operations.
 # First the nine models, with a table of what is left to the CPU: no step, and no copy but those of inputs and outputs. Then
-# conditionals, assertions, sizes from the data, state, indices out of bounds, and bundles.
+# conditionals, indices out of bounds, sizes from the data, assertions, state, and bundles.
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 build=$(realpath "${HENRY_TEST_BUILD:-build}")
@@ -76,11 +76,11 @@ fi
 
 # --- programs against the interpreter: conditionals, states, recurrent layers and more ---
 
-# data.pt2 and number.pt2 take other numbers than random ones: below. branch_size.pt2 cannot be compiled.
+# data.pt2, number.pt2 and assert.pt2 take other numbers than random ones: below. branch_size.pt2 cannot be compiled.
 target=(--target "$kind")
 [ "$kind" = cpu ] && target=()
 # shellcheck disable=SC2046,SC2086 # lists of files
-"$build/run_pt2$variant" "${target[@]}" $(ls "$data"/*.pt2 | grep -v -e /data.pt2 -e /number.pt2 -e /branch_size.pt2) $cases || failed=$((failed + 1))
+"$build/run_pt2$variant" "${target[@]}" $(ls "$data"/*.pt2 | grep -v -e /data.pt2 -e /number.pt2 -e /assert.pt2 -e /branch_size.pt2) $cases || failed=$((failed + 1))
 
 # --- what a program says must be the same on both ---
 
@@ -101,23 +101,35 @@ same() {
     if [ $? = $expected ] && cmp -s "$work/cpu.err" "$work/device.err"; then good; else bad "$name: $(cat "$work/cpu.err"), on $device: $(cat "$work/device.err")"; fi
 }
 
+# same_error MESSAGE ARGUMENT...: both fail, with the same message, which has MESSAGE in it.
+same_error() {
+    same "$@"
+    case $(cat "$work/cpu.err") in *"$1"*) ;; *) bad "expected '$1', got: $(cat "$work/cpu.err")" ;; esac
+}
+
 npy() { { printf '\x93NUMPY\x01\x00\x76\x00%-117s\n' "{'descr': '$2', 'fortran_order': False, 'shape': ($3), }"; printf "$4"; } >"$work/$1"; }
-zero='\0\0\0\0'
+zero='\0\0\0\0' one='\0\0\200\77' minus_one='\0\0\200\277'
 npy tokens.npy '<i8' '1, 2' "\12$zero\0\0\0\3$zero\0\0\0"
 npy kinds.npy '<i4' '1, 2' "\2\0\0\0$zero"
 npy rows.npy '<i8' '4,' "$zero$zero\6\0\0\0$zero\371\377\377\377\377\377\377\377\1\0\0\0$zero"
 npy bad_tokens.npy '<i8' '1, 2' "\3$zero\0\0\0\77\102\17\0$zero"
+npy nine.npy '<i8' '' "\11$zero\0\0\0"
+npy positive.npy '<f4' '2, 3' "$one$one$one$one$one$one"
+npy negative.npy '<f4' '2, 3' "$minus_one$minus_one$minus_one$minus_one$minus_one$minus_one"
 npy bad_rows.npy '<i8' '4,' "$zero$zero\6\0\0\0$zero\370\377\377\377\377\377\377\377\1\0\0\0$zero"
 embed=("$data/embed.pt2" -i)
 same indices "${embed[@]}" "$work/tokens.npy" -i "$work/kinds.npy" -i "$work/rows.npy"
-same "an index out of bounds" "${embed[@]}" "$work/bad_tokens.npy" -i "$work/kinds.npy" -i "$work/rows.npy"
-same "an index in a computed tensor" "${embed[@]}" "$work/tokens.npy" -i "$work/kinds.npy" -i "$work/bad_rows.npy"
+same_error "index 999999 in input 'tokens' is out of bounds" "${embed[@]}" "$work/bad_tokens.npy" -i "$work/kinds.npy" -i "$work/rows.npy"
+same_error "index -8 in input 'rows' is out of bounds" "${embed[@]}" "$work/tokens.npy" -i "$work/kinds.npy" -i "$work/bad_rows.npy"
 
 data_inputs=("$data/data.pt2" -i "$data/data_in0.npy" -i)
 same "sizes from the data" "${data_inputs[@]}" "$data/data_in1.npy" -i "$data/data_in2.npy"
 same "other sizes from the data" "${data_inputs[@]}" "$data/data_out6.npy" -i "$data/data_in2.npy"
-same "a size out of its range" "${data_inputs[@]}" "$data/number_in1.npy" -i "$data/data_in2.npy"
+same_error "is 9, must be" "${data_inputs[@]}" "$work/nine.npy" -i "$data/data_in2.npy"
 same "a number among the inputs" "$data/number.pt2" -i "$data/number_in0.npy" -i "$data/number_in1.npy"
+
+same "an assertion that holds" "$data/assert.pt2" -i "$work/positive.npy"
+same_error "assertion failed: the sum must be positive" "$data/assert.pt2" -i "$work/negative.npy"
 
 # --- state ---
 

@@ -2,13 +2,13 @@
  * forms are run by their interpreter, the loops before the schedule by theirs, and the outputs
  * compared.
  *
- *     run_forms FROM COUNT [--cpu] [--best] [--dump]
+ *     run_forms FROM COUNT [--contractions] [--cpu] [--best] [--dump]
  *
- * The processor is a GPU, or with --cpu one with vectors: how long they are, and whether it has
- * caches that the small tensors of tests fill, goes by the seed. Of the plans that the planner
- * offers for a kernel one is taken by the seed; --best takes the first. Schedules differ by the
- * seed as well. Prints how to run a failing seed again. --dump prints graph and forms. Exit 0 when
- * all agree. */
+ * --contractions: the other kind of random graphs. The processor is a GPU, or with --cpu one with
+ * vectors: how long they are, and whether it has caches that the small tensors of tests fill, goes
+ * by the seed. Of the plans that the planner offers for a kernel one is taken by the seed; --best
+ * takes the first. Schedules differ by the seed as well. Prints how to run a failing seed again.
+ * --dump prints graph and forms. Exit 0 when all agree. */
 #include "kernel/plan_cpu.h"
 #include "kernel/plan_gpu.h"
 #include "tests/support/form_run.h"
@@ -21,7 +21,7 @@
 
 typedef struct command {
     uint64_t from, count;
-    bool cpu, best, dumps;
+    bool has_contractions, cpu, best, dumps;
 } command;
 
 /* The kernels of one seed. */
@@ -94,7 +94,10 @@ static hn_status check_seed(const command *c, uint64_t seed, uint32_t *out_kerne
     double tolerance[HN_RANDOM_MAX_TENSORS];
     hn_arena_init(&arena);
     hn_status status = hn_sym_create(&arena, &sym);
-    if (!status) status = hn_random_graph(seed, &arena, sym, &graph, tolerance);
+    if (!status) status = hn_graph_create(&arena, sym, &graph);
+    if (!status)
+        status = (c->has_contractions ? hn_random_contractions_add
+                                      : hn_random_graph_add)(seed, graph, tolerance);
     if (!status) status = check_graph(c, seed, &arena, graph, tolerance, out_kernels);
     if (graph) hn_graph_deinit(graph);
     hn_arena_deinit(&arena);
@@ -112,6 +115,7 @@ static bool parse_command(int argc, char **argv, command *out) {
     if (argc < 3 || !parse(argv[1], &out->from) || !parse(argv[2], &out->count)) return false;
     for (int k = 3; k < argc; k++) {
         if (strcmp(argv[k], "--cpu") == 0) out->cpu = true;
+        else if (strcmp(argv[k], "--contractions") == 0) out->has_contractions = true;
         else if (strcmp(argv[k], "--best") == 0) out->best = true;
         else if (strcmp(argv[k], "--dump") == 0) out->dumps = true;
         else return false;
@@ -123,7 +127,8 @@ int main(int argc, char **argv) {
     command c;
     uint64_t failed = 0, kernels = 0;
     if (!parse_command(argc, argv, &c)) {
-        fprintf(stderr, "usage: %s FROM COUNT [--cpu] [--best] [--dump]\n", argv[0]);
+        fprintf(stderr, "usage: %s FROM COUNT [--contractions] [--cpu] [--best] [--dump]\n",
+                argv[0]);
         return 2;
     }
     for (uint64_t seed = c.from; seed < c.from + c.count; seed++) {
@@ -132,9 +137,10 @@ int main(int argc, char **argv) {
         kernels += of_seed;
         if (!outcome) continue;
         failed++;
-        fprintf(stderr, "seed %llu: %s\n  again: %s %llu 1%s%s\n", (unsigned long long)seed,
+        fprintf(stderr, "seed %llu: %s\n  again: %s %llu 1%s%s%s\n", (unsigned long long)seed,
                 hn_status_message(outcome), argv[0], (unsigned long long)seed,
-                c.cpu ? " --cpu" : "", c.best ? " --best" : "");
+                c.has_contractions ? " --contractions" : "", c.cpu ? " --cpu" : "",
+                c.best ? " --best" : "");
         hn_status_free(outcome);
     }
     fprintf(stderr, "%llu kernels\n", (unsigned long long)kernels);

@@ -1,15 +1,17 @@
 /* run_graphs.c: random graphs of primitives, compiled and run, against the reference interpreter.
  *
- *     run_graphs FROM COUNT [--no-fusion | --dump] [--target TARGET] [--kernels] [--batch N] [--watch SECONDS]
+ *     run_graphs FROM COUNT [--contractions] [--no-fusion | --dump] [--target TARGET] [--kernels]
+ *                          [--batch N] [--watch SECONDS]
  *
- * --target compiles for another level than this machine's, or for another device, which then runs
- * the graphs. --watch: in a process that is watched (support/watch.h), a batch takes no longer than SECONDS. --kernels runs kernels alone, on an OpenCL device, or
- * in cuda_run_graphs as CUDA C++ on the CPU: of the plans for a kernel one is taken by
- * the seed, and every other time schedules are those of a processor with small limits. --batch
- * compiles N graphs (at most 16) as one program, which shares the fixed cost of a compiler run
- * among them; when one differs all of them are run again alone. For long runs: a process a CPU,
- * OMP_NUM_THREADS=1 and --batch 16; HENRY_CC may name a script that calls the compiler with a lower
- * -O behind its arguments.
+ * --contractions: graphs of the kind with matrix products, convolutions and attention. --target
+ * compiles for another level than this machine's, or for another device, which then runs the
+ * graphs. --watch: in a process that is watched (support/watch.h), a batch takes no longer than
+ * SECONDS. --kernels runs kernels alone, on an OpenCL device, or in cuda_run_graphs as CUDA C++ on
+ * the CPU: of the plans for a kernel one is taken by the seed, and every other time schedules are
+ * those of a processor with small limits. --batch compiles N graphs (at most 16) as one program,
+ * which shares the fixed cost of a compiler run among them; when one differs all of them are run
+ * again alone. For long runs: a process a CPU, OMP_NUM_THREADS=1 and --batch 16; HENRY_CC may name
+ * a script that calls the compiler with a lower -O behind its arguments.
  *
  * Prints how to run a failing seed again; --dump prints graph and kernels instead of running. Exit
  * 0 when all agree. */
@@ -28,7 +30,7 @@ typedef struct command {
     uint64_t from, count, batch;
     bool dumps;
     hn_compile_options how;
-    bool as_kernels;
+    bool as_kernels, has_contractions;
     opencl_host *host;
     uint64_t watch_seconds; /* 0: nothing is watched */
     watch_board *board;
@@ -82,7 +84,8 @@ static hn_status check_seeds(const command *c, uint64_t from, uint64_t count, hn
     if (!status) status = hn_graph_create(&arena, sym, &graph);
     for (uint64_t seed = from; seed < from + count && !status; seed++) {
         uint32_t first = graph->inputs.count;
-        status = hn_random_graph_add(seed, graph, tolerance);
+        status = (c->has_contractions ? hn_random_contractions_add
+                                      : hn_random_graph_add)(seed, graph, tolerance);
         if (!status) status = hn_random_inputs(seed, &arena, graph, first, inputs);
     }
     if (!status && c->dumps) status = dump(graph, service, c->how.target);
@@ -108,6 +111,7 @@ static bool parse_command(int argc, char **argv, command *out) {
         if (strcmp(argv[k], "--no-fusion") == 0) out->how.no_fusion = true;
         else if (strcmp(argv[k], "--dump") == 0) out->dumps = true;
         else if (strcmp(argv[k], "--kernels") == 0) out->as_kernels = true;
+        else if (strcmp(argv[k], "--contractions") == 0) out->has_contractions = true;
         else if (strcmp(argv[k], "--target") == 0 && k + 1 < argc) out->how.target = argv[++k];
         else if (strcmp(argv[k], "--watch") == 0 && k + 1 < argc) {
             if (!parse(argv[++k], &out->watch_seconds)) return false;
@@ -115,8 +119,10 @@ static bool parse_command(int argc, char **argv, command *out) {
             return false;
     }
     const char *target = out->how.target;
-    snprintf(out->again, sizeof out->again, "%s%s%s%.20s", out->how.no_fusion ? " --no-fusion" : "",
-             out->as_kernels ? " --kernels" : "", target ? " --target " : "", target ? target : "");
+    snprintf(out->again, sizeof out->again, "%s%s%s%s%.20s",
+             out->has_contractions ? " --contractions" : "",
+             out->how.no_fusion ? " --no-fusion" : "", out->as_kernels ? " --kernels" : "",
+             target ? " --target " : "", target ? target : "");
     return out->batch > 0 && out->batch <= HN_RANDOM_MAX_BATCH;
 }
 
@@ -183,10 +189,10 @@ static void run_graphs(void *user) {
 int main(int argc, char **argv) {
     command c;
     if (!parse_command(argc, argv, &c) || !(c.board = watch_board_create())) {
-        fprintf(
-            stderr,
-            "usage: %s FROM COUNT [--no-fusion | --dump] [--target TARGET] [--kernels] [--batch N] [--watch SECONDS]\n",
-            argv[0]);
+        fprintf(stderr,
+                "usage: %s FROM COUNT [--contractions] [--no-fusion | --dump] [--target TARGET] "
+                "[--kernels] [--batch N] [--watch SECONDS]\n",
+                argv[0]);
         return 2;
     }
     int code = c.as_kernels ? opencl_host_open_or_skip(&c.host) : -1;

@@ -3,7 +3,7 @@
  * schedule as the first one did. So are the kernel forms that are planned of it for an imaginary
  * GPU.
  *
- *     run_loop_text FROM COUNT            random graphs
+ *     run_loop_text FROM COUNT            random graphs, two for each seed: one of each kind
  *     run_loop_text MODEL.pt2...
  *
  * Exit 0 when all agree. */
@@ -143,7 +143,7 @@ static hn_status check_file(const char *path, hn_arena *arena, hn_sym *sym, hn_g
 }
 
 /* Of the file, or of the seed when there is none. */
-static bool check(const char *path, uint64_t seed) {
+static bool check(const char *path, uint64_t seed, bool has_contractions) {
     hn_arena arena;
     hn_sym *sym;
     hn_graph *g = NULL;
@@ -152,10 +152,15 @@ static bool check(const char *path, uint64_t seed) {
     hn_status status = hn_sym_create(&arena, &sym);
     if (!status && path) status = check_file(path, &arena, sym, &g);
     if (!status && !path) {
-        status = hn_random_graph(seed, &arena, sym, &g, tolerance);
+        status = hn_graph_create(&arena, sym, &g);
+        if (!status)
+            status = (has_contractions ? hn_random_contractions_add
+                                       : hn_random_graph_add)(seed, g, tolerance);
         if (!status) status = check_graph(g, &arena);
     }
-    if (status) fprintf(stderr, "%s %llu: ", path ? path : "seed", (unsigned long long)seed);
+    if (status)
+        fprintf(stderr, "%s %llu%s: ", path ? path : "seed", (unsigned long long)seed,
+                has_contractions ? ", contractions" : "");
     if (status) fprintf(stderr, "%s\n", hn_status_message(status));
     bool good = !status;
     hn_status_free(status);
@@ -173,9 +178,10 @@ int main(int argc, char **argv) {
     if (argc == 3 && argv[1][strspn(argv[1], "0123456789")] == 0) {
         uint64_t from = strtoull(argv[1], NULL, 10), count = strtoull(argv[2], NULL, 10);
         for (uint64_t seed = from; seed < from + count; seed++)
-            *(check(NULL, seed) ? &passed : &failed) += 1;
+            for (int kind = 0; kind < 2; kind++)
+                *(check(NULL, seed, kind) ? &passed : &failed) += 1;
     } else {
-        for (int k = 1; k < argc; k++) *(check(argv[k], 0) ? &passed : &failed) += 1;
+        for (int k = 1; k < argc; k++) *(check(argv[k], 0, false) ? &passed : &failed) += 1;
     }
     printf("%llu passed, %llu failed\n", passed, failed);
     return failed != 0;

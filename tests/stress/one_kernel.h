@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* *out_right says whether it gave the right number, when the status is NULL. Owns: the caller frees the
- * status. */
+/* *out_right says whether it gave the right number, when the status is NULL. Owns: the caller frees
+ * the status. */
 static hn_status one_kernel(hn_scope *scope, const char *name, int number, bool *out_right) {
     char text[128];
     hn_future *future;

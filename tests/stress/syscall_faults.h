@@ -74,15 +74,16 @@ static bool fault_moves_bytes(long n) {
 }
 
 /* Calls that have no errors: a number in place of an error would be a user or a process that is not
- * there, and a thread whose end fails tries again for ever. restart_syscall goes on with a call that
- * was stopped, mostly a futex. */
+ * there, and a thread whose end fails tries again for ever. restart_syscall goes on with a call
+ * that was stopped, mostly a futex. */
 static bool fault_never_fails(long n) {
     return n == SYS_brk || n == SYS_getuid || n == SYS_geteuid || n == SYS_getgid ||
            n == SYS_getegid || n == SYS_getpid || n == SYS_getppid || n == SYS_gettid ||
            n == SYS_exit || n == SYS_exit_group || n == SYS_restart_syscall;
 }
 
-/* Of futex only a wait ends early, by a signal; the C library ends the program when waking fails. */
+/* Of futex only a wait ends early, by a signal; the C library ends the program when waking
+ * fails. */
 static bool fault_is_wait(const struct user_regs_struct *regs, int error) {
     const unsigned long op = regs->rsi & FUTEX_CMD_MASK;
     return error == EINTR && (op == FUTEX_WAIT || op == FUTEX_WAIT_BITSET);

@@ -1,5 +1,5 @@
-/* random_gen.h: the state of the generator of random graphs, shared by random_graph.c and
- * random_steps.c. */
+/* random_gen.h: the state of the generator of random graphs, shared by random_graph.c,
+ * random_steps.c and random_contract.c. */
 #ifndef HN_TESTS_RANDOM_GEN_H
 #define HN_TESTS_RANDOM_GEN_H
 
@@ -84,10 +84,22 @@ known hn_gen_as_dtype(gen *r, known x, hn_dtype dtype);
 /* An I64 value of x's shape (or its own) with 0 <= element < n. */
 hn_value hn_gen_indices(gen *r, hn_value like, int64_t n);
 
-/* random_steps.c: one more node or a few, of the rarer kinds */
+/* One more input of the graph. */
+hn_value hn_gen_input(gen *r, hn_dtype dtype, const hn_expr *sizes, uint32_t rank);
+/* A size that is only known when the program is called; n itself when the name is taken. */
+hn_expr hn_gen_symbol(gen *r, int64_t n);
+
+/* random_steps.c */
+/* One more node or a few, of the rarer kinds. */
 void hn_gen_step_rarer(gen *r);
+/* Small multiples of 1/4 that look random. */
+hn_value hn_gen_weight(gen *r, const hn_expr *sizes, uint32_t rank, hn_dtype dtype);
 /* Makes a value that has an input's shape and dtype the new content of that input; *out_input is
  * its place. 0: there is none. */
 hn_value hn_gen_mutation(gen *r, uint32_t *out_input, known *out_value);
+
+/* random_contract.c: a contraction with what stands in front of it and behind it; or nothing, when
+ * the sizes that it drew are too large */
+void hn_gen_step_contraction(gen *r);
 
 #endif

@@ -8,9 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A size that is only known when the program is called. Equal ones are one symbol half of the
- * time. */
-static hn_expr symbol(gen *r, int64_t n) {
+enum { OUTPUTS_MAX = 5 };
+
+/* Equal sizes are one symbol half of the time. */
+hn_expr hn_gen_symbol(gen *r, int64_t n) {
     uint32_t number = r->first_input * 100 + (chance(r, 50) ? (uint32_t)n : 70 + below(r, 30));
     hn_expr e = hn_sym_symbol(r->sym, hn_str_of(hn_arena_printf(r->arena, "s%u", number)),
                               HN_SYMBOL_SIZE, 2, 4096);
@@ -19,6 +20,16 @@ static hn_expr symbol(gen *r, int64_t n) {
     if (hint != -1 && hint != n && hn_sym_hint(r->sym, e, 4000) == hint) return num(r, n);
     hn_sym_set_hint(r->sym, e, n);
     return e;
+}
+
+hn_value hn_gen_input(gen *r, hn_dtype dtype, const hn_expr *sizes, uint32_t rank) {
+    hn_value v =
+        hn_graph_add_tensor(r->g, dtype, rank, sizes, NULL,
+                            hn_str_of(hn_arena_printf(r->arena, "x%u", r->g->inputs.count)));
+    hn_status s = hn_graph_add_input(
+        r->g, (hn_input){.kind = HN_INPUT_USER, .value = v, .name = info(r, v)->name});
+    if (s) hn_graph_fail(r->g, s);
+    return v;
 }
 
 static void add_input(gen *r) {
@@ -33,15 +44,10 @@ static void add_input(gen *r) {
         int64_t n = pick_size(r);
         if (total * n > MAX_NUMEL / 4) n = 1;
         total *= n;
-        sizes[d] = r->symbolic && n > 1 && chance(r, 60) ? symbol(r, n) : num(r, n);
+        sizes[d] = r->symbolic && n > 1 && chance(r, 60) ? hn_gen_symbol(r, n) : num(r, n);
     }
     hn_dtype dtype = dtypes[below(r, sizeof dtypes / sizeof *dtypes)];
-    hn_value v =
-        hn_graph_add_tensor(r->g, dtype, rank, sizes, NULL,
-                            hn_str_of(hn_arena_printf(r->arena, "x%u", r->g->inputs.count)));
-    hn_status s = hn_graph_add_input(
-        r->g, (hn_input){.kind = HN_INPUT_USER, .value = v, .name = info(r, v)->name});
-    if (s) hn_graph_fail(r->g, s);
+    hn_value v = hn_gen_input(r, dtype, sizes, rank);
     add(r, (known){.v = v, .exact = true, .maxabs = dtype == HN_DTYPE_BOOL ? 1 : 4});
 }
 
@@ -498,14 +504,28 @@ static void step(gen *r) {
     steps[below(r, sizeof steps / sizeof *steps)](r);
 }
 
+static hn_status add_output(gen *r, const known *x, double *out_tolerance) {
+    out_tolerance[r->g->outputs.count] = x->error * fmax(1, x->maxabs) * 4;
+    return hn_graph_add_output(
+        r->g, (hn_output){.kind = HN_OUTPUT_USER, .value = x->v, .name = HN_STR("y")});
+}
+
 static hn_status add_outputs(gen *r, double *out_tolerance) {
     uint32_t outputs = 1 + below(r, 4), first = r->g->inputs.count - r->first_input;
     for (uint32_t k = 0; k < outputs && k < r->count; k++) {
-        known *x = &r->values[r->count - 1 - k];
         if (r->count - 1 - k < first && k) break;
-        out_tolerance[r->g->outputs.count] = x->error * fmax(1, x->maxabs) * 4;
-        HN_TRY(hn_graph_add_output(
-            r->g, (hn_output){.kind = HN_OUTPUT_USER, .value = x->v, .name = HN_STR("y")}));
+        HN_TRY(add_output(r, &r->values[r->count - 1 - k], out_tolerance));
+    }
+    return NULL;
+}
+
+/* The last value, and some of those before. */
+static hn_status add_some_outputs(gen *r, double *out_tolerance) {
+    uint32_t count = 0;
+    for (uint32_t k = r->count; k-- > 0 && count < OUTPUTS_MAX;) {
+        if (k + 1 < r->count && !chance(r, 30)) continue;
+        HN_TRY(add_output(r, &r->values[k], out_tolerance));
+        count++;
     }
     return NULL;
 }
@@ -522,20 +542,36 @@ static hn_status add_mutation(gen *r, double *out_tolerance) {
                                                  .name = r->g->inputs.items[input].name});
 }
 
-hn_status hn_random_graph_add(uint64_t seed, hn_graph *g, double *out_tolerance) {
+static hn_status begin(uint64_t state, hn_graph *g, gen **out) {
     gen *r;
     HN_NEW(g->arena, r, 1);
-    *r = (gen){.state = seed * 0x2545F4914F6CDD1Dull + 1,
-               .arena = g->arena,
-               .sym = g->sym,
-               .g = g,
-               .first_input = g->inputs.count};
+    *r = (gen){
+        .state = state, .arena = g->arena, .sym = g->sym, .g = g, .first_input = g->inputs.count};
     r->symbolic = chance(r, 25);
+    *out = r;
+    return NULL;
+}
+
+hn_status hn_random_graph_add(uint64_t seed, hn_graph *g, double *out_tolerance) {
+    gen *r;
+    HN_TRY(begin(seed * 0x2545F4914F6CDD1Dull + 1, g, &r));
     uint32_t inputs = 1 + below(r, 3), steps = 3 + below(r, 20);
     for (uint32_t k = 0; k < inputs; k++) add_input(r);
     for (uint32_t k = 0; k < steps; k++) step(r);
     HN_TRY(add_outputs(r, out_tolerance));
     HN_TRY(add_mutation(r, out_tolerance));
+    return hn_graph_status(g);
+}
+
+hn_status hn_random_contractions_add(uint64_t seed, hn_graph *g, double *out_tolerance) {
+    gen *r;
+    HN_TRY(begin(seed * 0x9E3779B97F4A7C15ull + 2, g, &r));
+    uint32_t contractions = 1 + below(r, 3);
+    for (uint32_t k = 0; (k < contractions || !r->count) && !hn_graph_status(g); k++) {
+        hn_gen_step_contraction(r);
+        for (uint32_t more = chance(r, 40) ? below(r, 4) : 0; more > 0 && r->count; more--) step(r);
+    }
+    HN_TRY(add_some_outputs(r, out_tolerance));
     return hn_graph_status(g);
 }
 

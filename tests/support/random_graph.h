@@ -10,7 +10,7 @@
 #include "ir/interp.h"
 
 /* Of a graph that holds as many random ones as it may. */
-enum { HN_RANDOM_MAX_BATCH = 16, HN_RANDOM_MAX_TENSORS = 5 * HN_RANDOM_MAX_BATCH };
+enum { HN_RANDOM_MAX_BATCH = 16, HN_RANDOM_MAX_TENSORS = 9 * HN_RANDOM_MAX_BATCH };
 
 /* The graph of a seed: the same one on every machine. Inputs are user inputs; sizes are 0, 1,
  * small, prime, around powers of two, and in one graph of four symbols. Values stay moderate, and
@@ -20,6 +20,9 @@ hn_status hn_random_graph(uint64_t seed, hn_arena *arena, hn_sym *sym, hn_graph 
                           double *out_tolerance) HN_MUST_USE;
 /* The same nodes beside what the graph holds already. `out_tolerance` is of all its outputs. */
 hn_status hn_random_graph_add(uint64_t seed, hn_graph *g, double *out_tolerance) HN_MUST_USE;
+/* Another kind of graph: matrix products, convolutions and attention, with what stands in front of
+ * them and behind them. The seed of one kind means nothing to the other. */
+hn_status hn_random_contractions_add(uint64_t seed, hn_graph *g, double *out_tolerance) HN_MUST_USE;
 
 /* Inputs for the graph's user inputs from `first` on: out[first...]. */
 hn_status hn_random_inputs(uint64_t seed, hn_arena *arena, hn_graph *graph, uint32_t first,

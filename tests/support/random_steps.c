@@ -7,8 +7,7 @@ static bool is_arithmetic(gen *r, hn_value v) {
     return dtype == HN_DTYPE_F32 || dtype == HN_DTYPE_F64 || dtype == HN_DTYPE_I64;
 }
 
-/* Small multiples of 1/4 that look random: a weight. */
-static hn_value weight(gen *r, const hn_expr *sizes, uint32_t rank, hn_dtype dtype) {
+hn_value hn_gen_weight(gen *r, const hn_expr *sizes, uint32_t rank, hn_dtype dtype) {
     hn_expr total = hn_sym_product(r->sym, sizes, rank);
     hn_value x = hn_b_iota(r->g, hn_scalar_i(num(r, below(r, 20))),
                            hn_scalar_i(num(r, 3 + 2 * (int64_t)below(r, 4))), total, HN_DTYPE_I64);
@@ -43,10 +42,10 @@ static void step_conv(gen *r) {
         p.output_padding[k] = num(r, 0);
     }
     hn_value bias =
-        chance(r, 50) ? weight(r, (hn_expr[]){num(r, out * p.groups)}, 1, HN_DTYPE_F32) : 0;
+        chance(r, 50) ? hn_gen_weight(r, (hn_expr[]){num(r, out * p.groups)}, 1, HN_DTYPE_F32) : 0;
     double m = x.maxabs * (double)(taps * size(r, x.v, 1)) + 1;
-    add(r, (known){hn_b_conv(r->g, x.v, weight(r, w, rank, HN_DTYPE_F32), bias, &p), false, m,
-                   x.error * 4 + 1e-5, x.may_nan});
+    add(r, (known){hn_b_conv(r->g, x.v, hn_gen_weight(r, w, rank, HN_DTYPE_F32), bias, &p), false,
+                   m, x.error * 4 + 1e-5, x.may_nan});
 }
 
 static void step_attention(gen *r) {
@@ -57,7 +56,7 @@ static void step_attention(gen *r) {
     int64_t d = size(r, x.v, rank - 1);
     hn_value k = hn_b_flip(r->g, x.v, rank - 2), v = hn_b_flip(r->g, x.v, rank - 1), mask = 0;
     if (chance(r, 40))
-        mask = weight(r, (hn_expr[]){info(r, x.v)->sizes[rank - 2]}, 1, HN_DTYPE_F32);
+        mask = hn_gen_weight(r, (hn_expr[]){info(r, x.v)->sizes[rank - 2]}, 1, HN_DTYPE_F32);
     double scale = 1 / sqrt((double)d);
     add(r, (known){hn_b_attention(r->g, x.v, k, v, mask, scale, chance(r, 40)), false, x.maxabs,
                    (x.error + 3e-7) * (4 + 8 * x.maxabs * x.maxabs * (double)d) * 4, false});
@@ -81,9 +80,9 @@ static void step_matmul(gen *r) {
     sizes[rank - 1] = num(r, n);
     if (numel(r, x.v) / (k ? k : 1) * n > MAX_NUMEL || numel(r, x.v) * n > 200000) return;
     bool f = hn_dtype_is_float(dtype);
-    hn_value b = f ? weight(r, sizes, rank, dtype)
-                   : hn_b_cast(r->g, weight(r, sizes, rank, HN_DTYPE_F32), dtype);
-    hn_value bias = f && chance(r, 40) ? weight(r, &sizes[rank - 1], 1, dtype) : 0;
+    hn_value b = f ? hn_gen_weight(r, sizes, rank, dtype)
+                   : hn_b_cast(r->g, hn_gen_weight(r, sizes, rank, HN_DTYPE_F32), dtype);
+    hn_value bias = f && chance(r, 40) ? hn_gen_weight(r, &sizes[rank - 1], 1, dtype) : 0;
     double m = x.maxabs * (double)(k + 1) + 1;
     if (dtype == HN_DTYPE_F16 && m > 1000) return;
     add(r, (known){hn_b_matmul(r->g, x.v, b, bias), !f, f ? m : 256,

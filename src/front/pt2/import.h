@@ -2,10 +2,12 @@
  *
  * program.c   finds the parts of the JSON without reading them
  * symbols.c   ranges, symbols, expressions, guards
- * payload.c   the tables of weights and constants, and their bytes (legacy.c, pickle.c: older files)
+ * payload.c   the tables of weights and constants, and their bytes (legacy.c, pickle.c: older
+ *             files)
  * values.c    names of one graph: tensor metas and symbolic values, read when first needed
  * args.c      one argument of a node
- * nodes.c     nodes: special.c those that are no operators, hop.c and hop_loop.c those that hold graphs, source.c their place
+ * nodes.c     nodes: special.c those that are no operators, hop.c and hop_loop.c those that hold
+ *             graphs, source.c their place
  * signature.c inputs and outputs */
 #ifndef HN_FRONT_PT2_IMPORT_H
 #define HN_FRONT_PT2_IMPORT_H

@@ -11,6 +11,8 @@
 #include "henry/tensor.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
 
 enum { MAX_DIMS = HN_EXTERN_BATCH + 2 };
 
@@ -427,5 +429,17 @@ hn_status hn_ext_prepare(hn_ext_call *call) {
 void hn_ext_release(hn_ext_call *call) {
     if (call->impl && call->impl->release) call->impl->release(call);
     call->impl = NULL;
+    call->state = NULL;
+}
+
+hn_status hn_ext_state_keep(hn_ext_call *call, const void *state, size_t bytes) {
+    call->state = malloc(bytes);
+    if (!call->state) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for its state");
+    memcpy(call->state, state, bytes);
+    return NULL;
+}
+
+void hn_ext_state_free(hn_ext_call *call) {
+    free(call->state);
     call->state = NULL;
 }

@@ -99,6 +99,10 @@ static inline hn_status hn_ext_run(const hn_ext_call *call, void *scratch) {
 }
 void hn_ext_release(hn_ext_call *call);
 
+/* For prepare: a copy of `state` becomes the state of the call. For release: the state is freed. */
+hn_status hn_ext_state_keep(hn_ext_call *call, const void *state, size_t bytes) HN_MUST_USE;
+void hn_ext_state_free(hn_ext_call *call);
+
 /* ---- what all calls of a module share (shared.c) ---- */
 
 hn_status hn_ext_shared_create(hn_ext_shared **out) HN_MUST_USE;

@@ -1,7 +1,8 @@
 /* kernels.c: chooses the table of kernels for this processor. */
 #include "ops/cpu/kernels_isa.h"
 
-#ifdef HN_EXT_ONLY /* the table of a source project, which is for one kind of CPU and has no other */
+/* The table of a source project, which is for one kind of CPU and has no other. */
+#ifdef HN_EXT_ONLY
 size_t hn_ext_kernels_list(const hn_ext_kernels *out[3]) {
     out[0] = &HN_EXT_ONLY;
     return 1;

@@ -20,8 +20,9 @@ static hn_value rounded(hn_dec *d, hn_value x, hn_dtype dtype) {
     return m_cast(d, m_cast(d, x, dtype), m_dtype(d, x));
 }
 
-/* |x - y| <= atol + |rtol y|, or equal (infinities), or both NaN when asked; ints compare as f32. Every step rounds to the
- * operands' dtype as in eager PyTorch, since a yes or no cannot be a little off. */
+/* |x - y| <= atol + |rtol y|, or equal (infinities), or both NaN when asked; ints compare as f32.
+ * Every step rounds to the operands' dtype as in eager PyTorch, since a yes or no cannot be a
+ * little off. */
 void hn_dec_isclose(hn_dec *d) {
     hn_operands o = hn_dec_first_operands(d, 2, HN_OPERANDS_COMPOSITE);
     hn_value x = o.v[0], y = o.v[1], close = m_bin(d, HN_OP_EQ, x, y);

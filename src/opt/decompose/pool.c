@@ -1,6 +1,7 @@
 /* pool.c: pooling -> PAD, WINDOW and a reduction.
  *
- *   max_pool2d(x, 3, stride=2, padding=1)  ->  pad(x, -inf) -> window(H) -> window(W) -> amax(last two)
+ *   max_pool2d(x, 3, stride=2, padding=1)
+ *   ->  pad(x, -inf) -> window(H) -> window(W) -> amax(last two)
  *
  * Pooled dims are the last ones; whatever stands before (N, C or C) is carried along. Windows have
  * their own dims at the end: [.., oH, oW, kH, kW]. */

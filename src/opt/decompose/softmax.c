@@ -1,6 +1,7 @@
 /* softmax.c: softmax, its logarithm and their gradients.
  *
- *   softmax = e / sum(e),  e = exp(x - amax(x))          log_softmax = s - log(sum(exp(s))),  s = x - amax(x)
+ *   softmax = e / sum(e),                 e = exp(x - amax(x))
+ *   log_softmax = s - log(sum(exp(s))),   s = x - amax(x)
  *
  * 16-bit floats are computed in f32 and rounded once; with half_to_float the result stays f32. */
 #include "opt/decompose/math.h"

@@ -136,11 +136,9 @@ void hn_dec_narrow(hn_dec *d) {
         d, 0, m_slice(d, x, dim, at_end ? start : wrap_index(d, start, size), hn_dec_expr(d, 3)));
 }
 
-/* split, chunk, tensor_split in all their overloads: consecutive parts with the recorded sizes. The
- * dimension is the last parameter. */
-void hn_dec_split(hn_dec *d) {
+/* Consecutive parts along `dim`, with the recorded sizes. */
+static void split_along(hn_dec *d, uint32_t dim) {
     hn_value x = hn_dec_tensor(d, 0);
-    uint32_t dim = hn_dec_dim(d, 2, m_rank(d, x));
     hn_expr start = hn_dec_i(d, 0);
     for (uint32_t k = 0; k < d->node->result_count; k++) {
         if (!m_require(d, m_wants(d, k) && hn_dec_meta(d, k)->rank > dim,
@@ -151,6 +149,10 @@ void hn_dec_split(hn_dec *d) {
         start = e_add(d, start, size);
     }
 }
+
+/* split, chunk, tensor_split in all their overloads: consecutive parts with the recorded sizes. The
+ * dimension is the last parameter. */
+void hn_dec_split(hn_dec *d) { split_along(d, hn_dec_dim(d, 2, m_rank(d, hn_dec_tensor(d, 0)))); }
 
 void hn_dec_unbind(hn_dec *d) {
     hn_value x = hn_dec_tensor(d, 0);
@@ -271,20 +273,6 @@ void hn_dec_diagflat(hn_dec *d) {
     hn_value x = hn_dec_tensor(d, 0);
     hn_expr numel = x ? hn_numel(d->g, x) : 0;
     hn_dec_result(d, 0, put_diagonal(d, m_reshape(d, x, &numel, 1), diagonal_offset(d, 1)));
-}
-
-/* hsplit, vsplit, dsplit: parts of equal sizes, or cut before the listed positions */
-static void split_along(hn_dec *d, uint32_t dim) {
-    hn_value x = hn_dec_tensor(d, 0);
-    hn_expr start = hn_dec_i(d, 0);
-    for (uint32_t k = 0; k < d->node->result_count; k++) {
-        if (!m_require(d, m_wants(d, k) && hn_dec_meta(d, k)->rank > dim,
-                       "a part has no recorded size"))
-            return;
-        hn_expr size = hn_dec_meta(d, k)->sizes[dim];
-        hn_dec_result(d, k, m_slice(d, x, dim, start, size));
-        start = e_add(d, start, size);
-    }
 }
 
 /* Positions need not ascend: each part is a slice from one to the next. */

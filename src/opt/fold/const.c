@@ -13,7 +13,7 @@
 
 enum { MAX_NODES = 512 };                  /* of one evaluation */
 #define MAX_ELEMS       ((int64_t)1 << 20) /* of one value on the way */
-#define MAX_WORK        ((int64_t)1 << 21) /* scalar operations of one pass: some tenths of a second */
+#define MAX_WORK        ((int64_t)1 << 21) /* scalar operations of a pass: tenths of a second */
 #define EVALUATION_WORK ((int64_t)1 << 12) /* what an evaluation costs beside them */
 
 hn_status hn_const_eval_init(hn_const_eval *e, const hn_facts *facts, hn_arena *scratch) {

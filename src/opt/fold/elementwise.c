@@ -2,8 +2,8 @@
  * among them, because it turns -0.0 into 0.0; x + (-0.0) and x - 0.0 are. What a NaN carries
  * besides being one is not kept.
  *
- *   %1 = full(1.0)  %2 = mul(%x, %1)      ->      %x            %1 = not(%b)  %2 = not(%1)      ->     
- * %b */
+ *   %1 = full(1.0)  %2 = mul(%x, %1)      ->      %x
+ *   %1 = not(%b)  %2 = not(%1)            ->      %b */
 #include "opt/fold/fold.h"
 
 #include "base/compiler.h"

@@ -11,8 +11,8 @@
  * constant results are inputs.
  * Preserves: order, dtypes, sizes; values but for the payload of NaNs.
  *
- *   %1 = iota(0, 1, 8)  %2 = full(1)  %3 = add(%1, %2)  %4 = index(%w, [%3])      ->      %4 = slice(%w, 0, 1,
- * 8) */
+ *   %1 = iota(0, 1, 8)  %2 = full(1)  %3 = add(%1, %2)  %4 = index(%w, [%3])
+ *   ->  %4 = slice(%w, 0, 1, 8) */
 #include "opt/fold/fold.h"
 
 #include "base/log.h"

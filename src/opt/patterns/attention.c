@@ -1,8 +1,9 @@
 /* attention.c: softmax between two products becomes ATTENTION.
  *
  *   s = matmul(q, k^T), through scales, masks, casts and views that regroup the batch
- *   p = exp(s - amax(s)) / sum(exp(s - amax(s)))           where(any key is left, p, 0): "safe" softmax
- *   matmul(p, v)                                           ->      attention(q, k, v, mask, scale, causal)
+ *   p = exp(s - amax(s)) / sum(exp(s - amax(s)))
+ *       or where(any key is left, p, 0): "safe" softmax
+ *   matmul(p, v)      ->      attention(q, k, v, mask, scale, causal)
  *
  * Found from the last product backwards. Scales may stand on q, on k (as the square root on both)
  * or on the scores, in front of the masks. q, k and v are wanted as [B, H, *, *]: every regrouping

@@ -1,7 +1,8 @@
 /* conv.c: factors and summands for each channel behind a convolution, as batch norm in evaluation
  * leaves them, go into its weight and bias.
  *
- *   add(mul(conv(x, w, b), scale [1,O,1,1]), shift [1,O,1,1])      ->      conv(x, w * scale, b * scale + shift)
+ *   add(mul(conv(x, w, b), scale [1,O,1,1]), shift [1,O,1,1])
+ *   ->  conv(x, w * scale, b * scale + shift)
  *
  * The new weight is computed now and lies in the program, so scale must come from weights alone;
  * the sum of all new weights is bounded. Large weights stay what they are: the runtime multiplies

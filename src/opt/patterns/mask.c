@@ -219,11 +219,24 @@ static hn_value negate(plan *a, hn_value v, bool negated) {
     return negated ? hn_b_unary(a->p->g, HN_OP_NOT, v) : v;
 }
 
-static hn_status is_causal(hn_patterns *p, hn_value v, bool negated, bool *out) {
+/* Whether a row or column of `v` stands for several of the scores, so that its number is not
+ * theirs. */
+static bool is_repeated(const plan *a, hn_value v) {
+    const hn_value_info *info = hn_info(a->p, v);
+    for (uint32_t k = 1; k <= 2 && k <= info->rank; k++)
+        if (hn_size_is(a->p->g, info->sizes[info->rank - k], 1) &&
+            !hn_size_is(a->p->g, a->sizes[a->rank - k], 1))
+            return true;
+    return false;
+}
+
+static hn_status is_causal(const plan *a, hn_value v, bool negated, bool *out) {
     table_facts table;
-    *out = is_causal_compare(p, v, negated);
+    *out = false;
+    if (is_repeated(a, v)) return NULL;
+    *out = is_causal_compare(a->p, v, negated);
     if (*out) return NULL;
-    HN_TRY(table_of(p, v, &table));
+    HN_TRY(table_of(a->p, v, &table));
     *out = table.flags & (negated ? TABLE_CAUSAL_NEGATED : TABLE_CAUSAL);
     return NULL;
 }
@@ -242,7 +255,7 @@ static hn_status sort_keep(plan *a, hn_value v, bool negated, uint32_t depth) {
         HN_TRY(sort_keep(a, and->args[0].as.value, negated, depth - 1));
         return sort_keep(a, and->args[1].as.value, negated, depth - 1);
     }
-    HN_TRY(is_causal(a->p, v, negated, &causal));
+    HN_TRY(is_causal(a, v, negated, &causal));
     if (causal) {
         a->causal = true;
         return NULL;
@@ -265,7 +278,7 @@ static hn_status sort_soft_keep(plan *a, hn_value keep, bool negated, double fil
                                 hn_value summand) {
     bool causal = false;
     keep = strip_expand(a->p, keep);
-    HN_TRY(is_causal(a->p, keep, negated, &causal));
+    HN_TRY(is_causal(a, keep, negated, &causal));
     if (!causal && !summand && (fill > ABSORBS || dtype == HN_DTYPE_F16)) a->failed = true;
     if (a->failed) return NULL;
     if (!summand) summand = written_out(a, keep, negated, fill);
@@ -296,11 +309,12 @@ static hn_status sort_sum(plan *a, hn_value v) {
     }
     table_facts table;
     HN_TRY(table_of(p, v, &table));
-    if ((table.flags & TABLE_CAUSAL) && isinf(table.fill)) {
+    bool causal = (table.flags & TABLE_CAUSAL) && !is_repeated(a, v);
+    if (causal && isinf(table.fill)) {
         a->causal = true;
         return NULL;
     }
-    if ((table.flags & TABLE_CAUSAL) && !a->soft_causal) {
+    if (causal && !a->soft_causal) {
         a->soft_causal = true;
         a->soft_value = v;
         return NULL;

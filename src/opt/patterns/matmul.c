@@ -1,11 +1,14 @@
 /* matmul.c: products whose batch is regrouped or repeated for nothing, products that are no
  * contraction, and biases.
  *
- *   matmul(reshape(a [B,H,m,k] permuted), reshape(b))   -> reshape(matmul(a, b as [B,H,k,n]))        no copy of a
- *   matmul(a [B,m,k], expand(b [1,k,n]))                -> reshape(matmul(a as [B*m,k], b as [k,n])) one large product
- *   matmul(a [..,m,1], b [..,1,n])                      -> mul(a, b)                                 fuses with its neighbours
- *   add(matmul(a, b), bias [n])                         -> matmul(a, b, bias)                        also behind a
- * reshape */
+ *   no copy of a:
+ *     matmul(reshape(a [B,H,m,k] permuted), reshape(b)) -> reshape(matmul(a, b as [B,H,k,n]))
+ *   one large product:
+ *     matmul(a [B,m,k], expand(b [1,k,n]))              -> reshape(matmul(a as [B*m,k], b as [k,n]))
+ *   fuses with its neighbours:
+ *     matmul(a [..,m,1], b [..,1,n])                    -> mul(a, b)
+ *   also behind a reshape:
+ *     add(matmul(a, b), bias [n])                       -> matmul(a, b, bias) */
 #include "opt/patterns/pattern.h"
 
 #include <string.h>

@@ -1,7 +1,8 @@
 /* device.h: what the runtime asks of a device, as one table of functions. A kind of device is a
  * row: cpu.c is the first. What is outside of this folder knows devices through this table only.
  *
- *   hn_dev             an open device; counted, because outputs may outlive the module that opened it
+ *   hn_dev             an open device; counted, because outputs may outlive the module that opened
+ *                      it
  *   hn_queue           work in order, for one run at a time; a context has one
  *   hn_device_program  loaded code; kernels are found in it by name
  *   hn_event           a point in the work of a queue

@@ -3,7 +3,7 @@
  *
  *   # RUN: -p fold -p patterns       the passes, as `henry opt` takes them
  *   # TOLERANCE: 1e-5 1e-6 reason    rtol and atol; without it outputs must be the same to the bit
- *   # INPUTS: finite small           no infinities; integer inputs are 0 or 1 (they index something)
+ *   # INPUTS: finite small           no infinities; integer inputs (indices) are 0 or 1
  *   # | text                         a line of the expected output
  *
  * tests/ir/run.sh reads the same files and asks the command line for the text. */

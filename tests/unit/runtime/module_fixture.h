@@ -6,6 +6,7 @@
 #include "base/compiler.h"
 #include "base/file.h"
 #include "base/process.h"
+#include "bundle/format.h"
 #include "henry/henry.h"
 #include "ir/graph.h"
 #include "unit/harness.h"
@@ -210,6 +211,16 @@ static hn_status program_image(program *p, const char *text, const hn_to_bundle_
                                       options ? options : &none, out);
     hn_strbuf_deinit(&full);
     return status;
+}
+
+/* Entry `index` of a section in the image of a program. */
+HN_UNUSED static void *entry_of(hn_strbuf *image, uint32_t kind, uint32_t index) {
+    const hnb_header *header = (const hnb_header *)(const void *)image->ptr;
+    const hnb_section *table = (const hnb_section *)(const void *)(image->ptr + sizeof *header);
+    for (uint32_t i = 0; i < header->section_count; i++)
+        if (table[i].kind == kind)
+            return image->ptr + table[i].offset + index * table[i].elem_bytes;
+    return NULL;
 }
 
 /* A parameter or buffer of one dimension, the only tensor in its storage. */

@@ -129,16 +129,6 @@ TEST(sizes_below_zero) {
     hn_module_release(m);
 }
 
-/* Entry `index` of a section in the image of a program. */
-static void *entry_of(hn_strbuf *image, uint32_t kind, uint32_t index) {
-    const hnb_header *header = (const hnb_header *)(const void *)image->ptr;
-    const hnb_section *table = (const hnb_section *)(const void *)(image->ptr + sizeof *header);
-    for (uint32_t i = 0; i < header->section_count; i++)
-        if (table[i].kind == kind)
-            return image->ptr + table[i].offset + index * table[i].elem_bytes;
-    return NULL;
-}
-
 /* Two buffers in one slot that are used at the same time, which no compiler makes: the second makes
  * the slot grow, and the first is read afterwards. Its memory must still be there. */
 TEST(slots_that_grow_under_a_buffer) {

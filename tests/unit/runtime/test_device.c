@@ -185,16 +185,6 @@ TEST(runs_want_memory_of_the_cpu) {
     hn_module_release(m);
 }
 
-/* Entry `index` of a section in the image of a program. */
-static void *entry_of(hn_strbuf *image, uint32_t kind, uint32_t index) {
-    const hnb_header *header = (const hnb_header *)(const void *)image->ptr;
-    const hnb_section *table = (const hnb_section *)(const void *)(image->ptr + sizeof *header);
-    for (uint32_t i = 0; i < header->section_count; i++)
-        if (table[i].kind == kind)
-            return image->ptr + table[i].offset + index * table[i].elem_bytes;
-    return NULL;
-}
-
 /* Code of a kind of device that is not here, or is of no architecture that it knows. */
 TEST(targets_of_another_device) {
     program p;

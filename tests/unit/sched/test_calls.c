@@ -136,6 +136,25 @@ TEST(points_that_cannot_be_told) {
           0, STORED, true);
 }
 
+/* No row is the one that an element is in. */
+TEST(producers_of_no_elements) {
+    check("b1 : input 0 f32[0, 4]\n"
+          "b2 : input 1 f32[4, 5]\n"
+          "b3 : temp f32[0, 4] extent 0\n"
+          "b4 : output f32[0, 5] extent 0\n"
+          "pointwise (i0 < 0, i1 < 4; ) {\n%1 = b1[4*i0 + i1] : f32\nb3[4*i0 + i1] = %1\n}\n"
+          "matmul(out b4[0], b3[0], b2[0]) params [] as {\n"
+          "  reduce sum (i0 < 0, i1 < 5; i2 < 4) {\n"
+          "    %1 = b3[4*i0 + i2] : f32\n"
+          "    %2 = b2[5*i2 + i1] : f32\n"
+          "    %3 = mul(%1, %2) : f32\n"
+          "    b4[5*i0 + i1] = %3\n"
+          "  }\n"
+          "}\n"
+          "result 0 = b4[0] [0, 5]\n",
+          0, STORED, true);
+}
+
 TEST(without_fusion_loops_stay_apart) {
     hn_strbuf out;
     hn_strbuf_init(&out);

@@ -17,7 +17,6 @@
 #include "ops/cpu/share.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -422,9 +421,7 @@ static hn_status attention_prepare(hn_ext_call *call) {
     plan(&s);
     if (!fits_shares(&s))
         return HN_ERROR(HN_UNSUPPORTED, "attention has too many heads for blocks");
-    call->state = malloc(sizeof s);
-    if (!call->state) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for attention");
-    memcpy(call->state, &s, sizeof s);
+    HN_TRY(hn_ext_state_keep(call, &s, sizeof s));
     call->scratch_bytes = 2 * (size_t)s.threads * sizeof(hn_ext_share) +
                           (size_t)(s.batch * s.kv_heads * s.blocks * (s.k_block + s.v_block) +
                                    s.flag_floats + s.threads * s.thread_floats) *
@@ -432,12 +429,7 @@ static hn_status attention_prepare(hn_ext_call *call) {
     return NULL;
 }
 
-static void attention_release(hn_ext_call *call) {
-    free(call->state);
-    call->state = NULL;
-}
-
 const hn_ext_impl hn_ext_attention_f32 = {.name = "blocked attention",
                                           .prepare = attention_prepare,
                                           .run = attention_run,
-                                          .release = attention_release};
+                                          .release = hn_ext_state_free};

@@ -12,7 +12,6 @@
 #include "ops/cpu/gemm/matrix.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -296,19 +295,12 @@ static hn_status decode_prepare(hn_ext_call *call) {
     if (s.m > MAX_QUERIES || !takes_types(call) || !is_small_enough(&s))
         return HN_ERROR(HN_UNSUPPORTED, "not attention of few queries");
     plan(&s);
-    call->state = malloc(sizeof s);
-    if (!call->state) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for attention");
-    memcpy(call->state, &s, sizeof s);
+    HN_TRY(hn_ext_state_keep(call, &s, sizeof s));
     call->scratch_bytes = (size_t)(s.all_parts + s.threads * s.thread_floats) * sizeof(float);
     return NULL;
-}
-
-static void decode_release(hn_ext_call *call) {
-    free(call->state);
-    call->state = NULL;
 }
 
 const hn_ext_impl hn_ext_attention_decode = {.name = "attention of few queries",
                                              .prepare = decode_prepare,
                                              .run = decode_run,
-                                             .release = decode_release};
+                                             .release = hn_ext_state_free};

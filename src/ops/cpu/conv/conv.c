@@ -4,7 +4,6 @@
 #include "henry/tensor.h"
 #include "ops/cpu/pack_cache.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum { FLOPS_PER_THREAD = 1 << 19, DEPTHWISE_COST = 6 };
@@ -215,10 +214,5 @@ static hn_status conv_run(const hn_ext_call *call, void *scratch) {
     return NULL;
 }
 
-static void conv_release(hn_ext_call *call) {
-    free(call->state);
-    call->state = NULL;
-}
-
 const hn_ext_impl hn_ext_conv_f32 = {
-    .name = "conv", .prepare = conv_prepare, .run = conv_run, .release = conv_release};
+    .name = "conv", .prepare = conv_prepare, .run = conv_run, .release = hn_ext_state_free};

@@ -1,6 +1,7 @@
 /* conv.h: HN_EXTERN_CONV of floats, and what its algorithms share.
  *
- *   gather     any convolution as a matrix product; panels of inputs are collected on the way (gather.c)
+ *   gather     any convolution as a matrix product; panels of inputs are collected on the way
+ *              (gather.c)
  *   winograd   3 x 3, stride 1 (winograd.c)
  *   depthwise  one input channel for each output channel (depthwise.c)
  *   rows       few channels: inputs are read at an offset for each k (rows.c)

@@ -155,10 +155,5 @@ static hn_status matmul_run(const hn_ext_call *call, void *scratch) {
     return NULL;
 }
 
-static void state_free(hn_ext_call *call) {
-    free(call->state);
-    call->state = NULL;
-}
-
 const hn_ext_impl hn_ext_matmul_f32 = {
-    .name = "gemm", .prepare = matmul_prepare, .run = matmul_run, .release = state_free};
+    .name = "gemm", .prepare = matmul_prepare, .run = matmul_run, .release = hn_ext_state_free};

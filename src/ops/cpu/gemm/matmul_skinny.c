@@ -10,7 +10,6 @@
 #include "ops/cpu/conv/conv.h"
 #include "ops/cpu/gemm/matrix.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -118,9 +117,7 @@ static hn_status skinny_prepare(hn_ext_call *call) {
     if (!takes_types(call) || !is_worth_it(&s, call) || !is_small_enough(&s))
         return HN_ERROR(HN_UNSUPPORTED, "not a skinny product");
     plan(&s, call);
-    call->state = malloc(sizeof s);
-    if (!call->state) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a matmul");
-    memcpy(call->state, &s, sizeof s);
+    HN_TRY(hn_ext_state_keep(call, &s, sizeof s));
     call->scratch_bytes = (size_t)(s.threads * s.thread_floats) * sizeof(float);
     return NULL;
 }
@@ -253,12 +250,7 @@ static hn_status skinny_run(const hn_ext_call *call, void *scratch) {
     return NULL;
 }
 
-static void skinny_release(hn_ext_call *call) {
-    free(call->state);
-    call->state = NULL;
-}
-
 const hn_ext_impl hn_ext_matmul_skinny = {.name = "skinny product",
                                           .prepare = skinny_prepare,
                                           .run = skinny_run,
-                                          .release = skinny_release};
+                                          .release = hn_ext_state_free};

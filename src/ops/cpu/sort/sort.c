@@ -11,7 +11,6 @@
 
 #include "henry/tensor.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -260,17 +259,10 @@ static hn_status sort_prepare(hn_ext_call *call) {
         return HN_ERROR(HN_INVALID_ARGUMENT, "the work space exceeds 63 bits");
     if (rows < 2 || s.n < PARALLEL_ITEMS / rows) s.threads = 1; /* one or all: see ext.h */
     s.row_items = 2 * (items < 512 ? 512 : items);
-    call->state = malloc(sizeof s);
-    if (!call->state) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a sort");
-    memcpy(call->state, &s, sizeof s);
+    HN_TRY(hn_ext_state_keep(call, &s, sizeof s));
     call->scratch_bytes = (size_t)s.threads * (size_t)s.row_items * sizeof(item);
     return NULL;
 }
 
-static void sort_release(hn_ext_call *call) {
-    free(call->state);
-    call->state = NULL;
-}
-
 const hn_ext_impl hn_ext_sort = {
-    .name = "sort", .prepare = sort_prepare, .run = sort_run, .release = sort_release};
+    .name = "sort", .prepare = sort_prepare, .run = sort_run, .release = hn_ext_state_free};
