@@ -123,3 +123,23 @@ bool hn_cubin_use_find(hn_str file, const char *kernel, hn_cubin_use *out) {
     out->shared_bytes = shared_bytes(&c, kernel);
     return true;
 }
+
+/* Whether a section has bytes in the file, as far as that is known: memory that is only there when
+ * the code runs may be of a type of NVIDIA's own. */
+static bool has_bytes(const Elf64_Shdr *section) {
+    return section->sh_type != SHT_NULL && section->sh_type != SHT_NOBITS &&
+           section->sh_type < SHT_LOPROC;
+}
+
+bool hn_cubin_is_whole(hn_str file) {
+    cubin c;
+    Elf64_Shdr section;
+    if (!open_file(file, &c) ||
+        !span(file, c.header.e_phoff, c.header.e_phnum, c.header.e_phentsize))
+        return false;
+    for (uint64_t k = 0; k < c.header.e_shnum; k++) {
+        if (!section_at(&c, k, &section)) return false;
+        if (has_bytes(&section) && !span(file, section.sh_offset, 1, section.sh_size)) return false;
+    }
+    return true;
+}

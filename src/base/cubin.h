@@ -13,6 +13,8 @@ typedef struct hn_cubin_use {
     uint32_t shared_bytes; /* of a group, besides what its launch adds */
 } hn_cubin_use;
 
+/* Whether everything that the file says it has is in it: the driver is not told how long it is. */
+bool hn_cubin_is_whole(hn_str cubin);
 /* False when the file does not tell it of `kernel`, or is no such file. */
 bool hn_cubin_use_find(hn_str cubin, const char *kernel, hn_cubin_use *out);
 

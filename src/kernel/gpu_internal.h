@@ -12,6 +12,8 @@ typedef struct hn_gpu_layout {
     uint32_t vector, unroll; /* across rows: of a vector of rows, which counts as one row */
     bool keeps;              /* rows: registers keep a row over all phases: a phase is one step */
     uint32_t tile;           /* elements: a group has a square of so many; 0: a run of them */
+    hn_expr size; /* rows: vectors are for calls where this size is a multiple of them; others take
+                      single elements. 0: it always is */
     double ns;
 } hn_gpu_layout;
 
@@ -33,8 +35,9 @@ typedef struct hn_gpu_planner {
     hn_arena *scratch;
     hn_form *f;
     const hn_gpu_layout *layout;
-    bool is_backward; /* whether the next walk over a row is */
-    bool is_across;   /* threads that are neighbours have neighbouring rows */
+    hn_expr size, multiple; /* a size that is known to be a multiple of something here; or 0 */
+    bool is_backward;       /* whether the next walk over a row is */
+    bool is_across;         /* threads that are neighbours have neighbouring rows */
 
     hn_form_cost work; /* of the kernel, in whatever layout */
 
@@ -111,6 +114,8 @@ hn_status hn_gpu_plan_rows(hn_gpu_planner *pl, hn_arena *arena) HN_MUST_USE;
 
 /* ---- gpu_vectors.c ---- */
 
+/* With the size that is a multiple here in place of the size. */
+hn_expr hn_gpu_assume(const hn_gpu_planner *pl, hn_expr e);
 /* The longest vectors that the phase may take along the last of `vars`; 1: single elements. */
 uint32_t hn_gpu_vector(const hn_gpu_planner *pl, const hn_kernel_phase *phase, const hn_expr *vars,
                        uint32_t count);

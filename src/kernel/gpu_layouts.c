@@ -283,9 +283,36 @@ static hn_status emit_phase(planner *pl, const hn_kernel_phase *phase) {
     return NULL;
 }
 
-hn_status hn_gpu_plan_rows(planner *pl, hn_arena *arena) {
-    HN_TRY(begin_rows(pl, arena));
+static hn_status emit_phases(planner *pl) {
     for (uint32_t f = 0; f < pl->k->phases.count; f++)
         HN_TRY(emit_phase(pl, &pl->k->phases.items[f]));
     return NULL;
+}
+
+/* Vectors where the size is a multiple of them, `times` so many; else single elements. */
+static hn_status emit_guarded(planner *pl) {
+    const hn_gpu_layout *l = pl->layout;
+    hn_gpu_layout single = *l;
+    hn_expr vector = hn_gpu_num(pl, l->vector), one = hn_gpu_num(pl, 1),
+            count = hn_sym_floordiv(pl->sym, l->size, vector),
+            times = hn_form_symbol(pl->f, hn_sym_add(pl->sym, count, one));
+    hn_form_if(pl->f, hn_sym_mod(pl->sym, l->size, vector), one);
+    hn_form_let(pl->f, times, count);
+    pl->size = l->size;
+    pl->multiple = hn_sym_mul(pl->sym, times, vector);
+    HN_TRY(emit_phases(pl));
+    pl->size = 0;
+    hn_form_else(pl->f);
+    single.vector = 1;
+    pl->layout = &single;
+    memset(pl->unseen, 0, pl->p->buffers.count * sizeof *pl->unseen);
+    hn_status status = emit_phases(pl);
+    pl->layout = l;
+    hn_form_close(pl->f);
+    return status;
+}
+
+hn_status hn_gpu_plan_rows(planner *pl, hn_arena *arena) {
+    HN_TRY(begin_rows(pl, arena));
+    return pl->layout->size ? emit_guarded(pl) : emit_phases(pl);
 }

@@ -12,6 +12,8 @@
  *         move m2[...] = m6[0] count V } }
  *
  * Of a square what goes along the other variable is read first, and goes through shared memory.
+ * Rows whose length is a size of the call take vectors where it is a multiple of them, and single
+ * elements elsewhere: both stand in the form.
  * Where registers keep a row, what one phase has moved or stored the next ones find there. */
 #include "base/compiler.h"
 #include "kernel/gpu_internal.h"
@@ -27,6 +29,10 @@ static int64_t begin_of(const hn_gpu_planner *pl, hn_buf b) {
     return in->kind == HN_INPUT_USER ? 0 : in->storage_offset_elems;
 }
 
+hn_expr hn_gpu_assume(const hn_gpu_planner *pl, hn_expr e) {
+    return pl->size ? hn_sym_subst(pl->sym, e, &pl->size, &pl->multiple, 1) : e;
+}
+
 static bool is_contiguous(const hn_gpu_planner *pl, hn_expr index, hn_expr last) {
     hn_expr coeff, rest;
     return hn_sym_affine(pl->sym, index, last, &coeff, &rest) && hn_sym_is_value(pl->sym, coeff, 1);
@@ -38,7 +44,8 @@ static bool is_vector(const hn_gpu_planner *pl, hn_buf b, hn_expr index, hn_expr
                       int64_t vector) {
     hn_expr coeff, rest;
     return is_contiguous(pl, index, last) && hn_sym_affine(pl->sym, index, last, &coeff, &rest) &&
-           hn_sym_divisor(pl->sym, rest) % vector == 0 && begin_of(pl, b) % vector == 0;
+           hn_sym_divisor(pl->sym, hn_gpu_assume(pl, rest)) % vector == 0 &&
+           begin_of(pl, b) % vector == 0;
 }
 
 static bool is_local(const hn_gpu_planner *pl, hn_buf b) {
@@ -61,7 +68,8 @@ static uint32_t vector_along(const hn_gpu_planner *pl, const hn_kernel_phase *ph
     /* ... and a scan with long vectors waits less often */
     const int64_t bytes = pl->facts->vector_bytes * (!phase->rank ? 4 : phase->scan ? 2 : 1);
     bool any = false;
-    while (vector > 1 && hn_sym_divisor(pl->sym, hn_gpu_extent(pl, last)) % vector) vector /= 2;
+    hn_expr extent = hn_gpu_assume(pl, hn_gpu_extent(pl, last));
+    while (vector > 1 && hn_sym_divisor(pl->sym, extent) % vector) vector /= 2;
     for (hn_sid s = 1; s < phase->body.count; s++)
         if (phase->body.items[s].kind == HN_SOP_LOAD)
             limit_vector(pl, phase->body.items[s].buffer, phase->body.items[s].index, last, bytes,
@@ -400,11 +408,12 @@ typedef struct vector {
 } vector;
 
 hn_gpu_run hn_gpu_run_of(const hn_gpu_planner *pl, const hn_expr *vars, uint32_t count) {
-    return (hn_gpu_run){.vars = vars,
-                        .count = count,
-                        .last = vars[count - 1],
-                        .vectors = hn_sym_floordiv(pl->sym, hn_gpu_extents(pl, vars, count),
-                                                   hn_gpu_num(pl, pl->layout->vector))};
+    return (hn_gpu_run){
+        .vars = vars,
+        .count = count,
+        .last = vars[count - 1],
+        .vectors = hn_sym_floordiv(pl->sym, hn_gpu_assume(pl, hn_gpu_extents(pl, vars, count)),
+                                   hn_gpu_num(pl, pl->layout->vector))};
 }
 
 /* Where the vector lies: all variables but the last one, and that of its first element. */
@@ -415,7 +424,8 @@ static void emit_place(hn_gpu_planner *pl, vector *v, hn_expr at) {
         v->begin = run->begin;
         return;
     }
-    hn_expr all = hn_gpu_extent(pl, run->last), width = hn_gpu_num(pl, pl->layout->vector),
+    hn_expr all = hn_gpu_assume(pl, hn_gpu_extent(pl, run->last)),
+            width = hn_gpu_num(pl, pl->layout->vector),
             parts = hn_sym_floordiv(pl->sym, all, width);
     if (hn_sym_is_value(pl->sym, parts, 0)) parts = hn_gpu_num(pl, 1);
     hn_expr part = at;
@@ -624,7 +634,7 @@ static void emit_reads(hn_gpu_planner *pl, const vector *v, reads which) {
         if (a->square || !is_missing(pl, a) ||
             !(which & (is_streamed(pl, a->index) ? READS_MEMORY : READS_CACHE)))
             continue;
-        hn_expr from = hn_sym_subst(pl->sym, a->index, &last, &v->begin, 1);
+        hn_expr from = hn_sym_subst(pl->sym, hn_gpu_assume(pl, a->index), &last, &v->begin, 1);
         hn_form_move(pl->f, a->memory, first_in(pl, v),
                      hn_form_argument(pl->f, a->buffer, 0, false), from, pl->layout->vector);
     }
@@ -636,7 +646,7 @@ static void emit_writes(hn_gpu_planner *pl, const vector *v) {
         const hn_kernel_store *store = &pl->phase->stores.items[k];
         hn_gpu_array *a = find_array(pl, store->buffer, store->index);
         if (!a || is_local(pl, store->buffer)) continue;
-        hn_expr to = hn_sym_subst(pl->sym, a->index, &last, &v->begin, 1);
+        hn_expr to = hn_sym_subst(pl->sym, hn_gpu_assume(pl, a->index), &last, &v->begin, 1);
         hn_form_move(pl->f, hn_form_argument(pl->f, a->buffer, 0, true), to, a->memory,
                      first_in(pl, v), pl->layout->vector);
     }

@@ -276,6 +276,7 @@ typedef struct rows_info {
     uint32_t vector, reductions, reading; /* phases that read from memory */
     int64_t element_bytes;                /* that the phase reads that reads most */
     bool may_keep;
+    hn_expr size; /* vectors are for calls where it is a multiple; 0: for all */
 } rows_info;
 
 static void add_phase(const planner *pl, const hn_kernel_phase *phase, rows_info *out) {
@@ -304,10 +305,48 @@ static void across_rows(const planner *pl, rows_info *out) {
     }
 }
 
+/* The size that is the length of all rows; 0: there is none. */
+static hn_expr size_of_rows(const planner *pl) {
+    hn_expr size = 0;
+    for (uint32_t f = 0; f < pl->k->phases.count; f++) {
+        const hn_kernel_phase *phase = &pl->k->phases.items[f];
+        if (!phase->rank) continue;
+        hn_expr extent = hn_gpu_extent(pl, phase->vars[phase->rank - 1]);
+        bool is_size = hn_sym_kind(pl->sym, extent) == HN_EXPR_SYMBOL &&
+                       hn_sym_symbol_kind(pl->sym, extent) == HN_SYMBOL_SIZE;
+        if (!is_size || phase->scan || (size && size != extent)) return 0;
+        size = extent;
+    }
+    return size;
+}
+
+/* Longer vectors for calls where the length of the rows is a multiple of them, if it is expected
+ * to be. */
+static void guard_vectors(const planner *pl, rows_info *out) {
+    planner guarded = *pl;
+    uint32_t vector = HN_FORM_MOVE_MOST;
+    guarded.size = pl->is_across ? 0 : size_of_rows(pl);
+    if (!guarded.size) return;
+    hn_expr most = hn_gpu_num(pl, HN_FORM_MOVE_MOST), one = hn_gpu_num(pl, 1),
+            count = hn_sym_add(pl->sym, hn_sym_floordiv(pl->sym, guarded.size, most), one);
+    /* a symbol that stands for the number of vectors, in no form */
+    hn_expr times = hn_sym_index(pl->sym, HN_FORM_FIRST_ORDINAL - 1, count);
+    guarded.multiple = hn_sym_mul(pl->sym, times, most);
+    for (uint32_t f = 0; f < pl->k->phases.count; f++) {
+        const hn_kernel_phase *phase = &pl->k->phases.items[f];
+        uint32_t own = hn_gpu_vector(&guarded, phase, phase->vars, phase->rank);
+        if (phase->rank && own < vector) vector = own;
+    }
+    if (vector <= out->vector || hint(pl, guarded.size) % vector) return;
+    out->vector = vector;
+    out->size = guarded.size;
+}
+
 static rows_info info_of(const planner *pl) {
     rows_info out = {.elems = 1, .vector = HN_FORM_MOVE_MOST, .may_keep = hn_gpu_may_keep(pl)};
     out.rows = hint(pl, hn_gpu_extents(pl, pl->k->vars, pl->k->rank));
     for (uint32_t f = 0; f < pl->k->phases.count; f++) add_phase(pl, &pl->k->phases.items[f], &out);
+    guard_vectors(pl, &out);
     if (pl->is_across) across_rows(pl, &out);
     for (uint32_t f = 0; f < pl->k->phases.count && out.may_keep; f++) {
         const hn_kernel_phase *phase = &pl->k->phases.items[f];
@@ -372,7 +411,8 @@ static void try_width(const planner *pl, const rows_info *info, uint32_t width, 
     layout l = {.width = width,
                 .rows = power_of_two_from(info->rows, threads / width),
                 .vector = info->vector,
-                .unroll = 1};
+                .unroll = 1,
+                .size = info->size};
     bool along = !pl->is_across, steps = !has_scan(pl->k) && (along || info->vector > 1);
     int64_t vectors = ceil_div(ceil_div(info->elems, along ? info->vector : 1), width);
     for (size_t u = 0; u < HN_COUNT_OF(unrolls) && (steps || !u); u++) {

@@ -153,12 +153,17 @@ static void number_phases(plan *p) {
 
 /* --- bodies --- */
 
-/* Whether a local buffer of a member's values would be too long. */
+/* Whether a local buffer of a member's values may be too long. */
 static bool is_long(const plan *p, uint32_t w) {
+    const int64_t most = p->s->options->limits->local_max_elems;
     int64_t elems = 1;
-    for (uint32_t d = 0; d < p->inner_count[w]; d++)
-        elems *= hn_sym_hint(p->s->sym, hn_sym_symbol_extent(p->s->sym, p->inner[w][d]), 1024);
-    return elems > p->s->options->limits->local_max_elems;
+    for (uint32_t d = 0; d < p->inner_count[w]; d++) {
+        int64_t lo, hi;
+        hn_sym_range(p->s->sym, hn_sym_symbol_extent(p->s->sym, p->inner[w][d]), &lo, &hi);
+        if (hi > most || elems * hi > most) return true;
+        elems *= hi;
+    }
+    return false;
 }
 
 static bool is_cheap(const plan *p, uint32_t w) {

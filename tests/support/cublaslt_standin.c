@@ -367,8 +367,8 @@ static void compute(const product *p) {
 }
 
 /* On a device: the addresses are not the host's. */
-static void compute_there(void *user, cuda_standin_bytes_fn bytes_at) {
-    product p = *(product *)user;
+static void compute_there(const void *user, cuda_standin_bytes_fn bytes_at) {
+    product p = *(const product *)user;
     const object *d = &p.of[3];
     const int64_t bias = (d->batch_count - 1) * p.desc.bias_batch_stride + (int64_t)d->rows;
     for (int k = 0; k < 4; k++) p.at[k] = bytes_at((uint64_t)(uintptr_t)p.at[k], extent(&p.of[k]));
@@ -392,13 +392,8 @@ static int give(void *stream, const product *p) {
         compute(p);
         return OK;
     }
-    product *own = malloc(sizeof *own);
-    if (!own) return ALLOC_FAILED;
-    *own = *p;
     memcpy(&give_to, &address, sizeof give_to);
-    if (give_to(stream, compute_there, own) == OK) return OK;
-    free(own);
-    return FAILED;
+    return give_to(stream, compute_there, p, sizeof *p) == OK ? OK : FAILED;
 }
 
 static int check_run(const object *desc, const void *const *at, const algo *choice,

@@ -167,11 +167,19 @@ void opencl_host_close(opencl_host *h) {
 
 /* ---- programs ---- */
 
+#define MMA_TEXT(type)                                                                             \
+    "asm(\"mma.sync.aligned.m16n8k16.row.col.f32." type "." type                                   \
+    ".f32 {%0, %1, %2, %3}, {%4, %5, "                                                             \
+    "%6, %7}, {%8, %9}, {%0, %1, %2, %3};\" : \"+f\"(c[0]), \"+f\"(c[1]), \"+f\"(c[2]), \"+f\""    \
+    "(c[3]) : \"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), \"r\"(b[0]), \"r\"(b[1]));"
+
 /* Inline PTX, and what it does. */
 static const char *const ptx[][2] = {
     {"asm(\"cvt.rn.bf16.f32 %0, %1;\" : \"=h\"(b) : \"f\"(x));", "b = cvt_bf16_f32(x);"},
     {"asm(\"cvt.f32.f16 %0, %1;\" : \"=f\"(x) : \"h\"(h));", "x = cvt_f32_f16(h);"},
     {"asm(\"cvt.rn.f16.f32 %0, %1;\" : \"=h\"(h) : \"f\"(x));", "h = cvt_f16_f32(x);"},
+    {MMA_TEXT("bf16"), "mma_on_cpu(c, a, b, true);"},
+    {MMA_TEXT("f16"), "mma_on_cpu(c, a, b, false);"},
 };
 
 /* The first place in the text where one of the rows begins; NULL: nowhere. */

@@ -10,7 +10,7 @@
 #define __global__
 #define __device__
 #define __forceinline__ inline
-#define __launch_bounds__(n)
+#define __launch_bounds__(...)
 #define __shared__ static /* groups run one after the other */
 
 /* Set by the host. */
@@ -67,6 +67,37 @@ static inline unsigned short cvt_f16_f32(float x) {
     unsigned short bits;
     memcpy(&bits, &h, sizeof bits);
     return x != x ? 0x7fff : bits;
+}
+
+/* mma.m16n8k16: every thread of a warp sees what all hold, and makes its own four numbers. Written
+ * from NVIDIA's PTX documentation. */
+static inline void mma_on_cpu(float *c, const unsigned *a, const unsigned *b, bool is_bf16) {
+    const int lane = (int)(threadIdx.x % 32);
+    unsigned held[6][32];
+    for (int k = 0; k < 3; k++) {
+        const unsigned *from = k < 2 ? a + 2 * k : b;
+        const uint64_t own = (uint64_t)from[1] << 32 | from[0];
+        for (int other = 0; other < 32; other++) {
+            const uint64_t theirs = cuda_exchange(own, (uint32_t)other);
+            held[2 * k][lane ^ other] = (unsigned)theirs;
+            held[2 * k + 1][lane ^ other] = (unsigned)(theirs >> 32);
+        }
+    }
+    /* number `at` of the pair that a register of a thread holds */
+    auto number = [&](int r, int thread, int at) {
+        const unsigned short bits = (unsigned short)(held[r][thread] >> 16 * at);
+        return is_bf16 ? __uint_as_float((unsigned)bits << 16) : cvt_f32_f16(bits);
+    };
+    for (int r = 0; r < 4; r++) {
+        const int row = lane / 4 + r / 2 * 8, column = lane % 4 * 2 + r % 2;
+        float sum = c[r];
+        for (int k = 0; k < 16; k++) {
+            const float x = number(row / 8 + k / 8 * 2, row % 8 * 4 + k % 8 / 2, k % 2);
+            const float y = number(4 + k / 8, column * 4 + k % 8 / 2, k % 2);
+            sum += x * y;
+        }
+        c[r] = sum;
+    }
 }
 
 /* Calls a kernel with the arguments at these addresses; those behind the last one are left out. */

@@ -433,7 +433,7 @@ typedef struct work {
     uint64_t number; /* of the event's recording */
     function *function;
     unsigned groups, threads;
-    cuda_standin_run_fn run; /* of FOREIGN; `host`: its `user` */
+    cuda_standin_run_fn run; /* of FOREIGN; `args`: `bytes` of its user */
     uint64_t args[];         /* of a launch */
 } work;
 
@@ -481,7 +481,7 @@ static void do_work(context *c, const work *w) {
         memcpy(bytes_at(w->to, w->bytes), bytes_at(w->from, w->bytes), w->bytes);
         break;
     case LAUNCH: run_launch(c, w); break;
-    case FOREIGN: w->run(w->host, bytes_at); break;
+    case FOREIGN: w->run(w->args, bytes_at); break;
     case RECORD:
         w->event->done = w->number;
         w->event->ns = clock_ns;
@@ -535,15 +535,15 @@ static stream *stream_of(context *c, stream *given) {
     return given;
 }
 
-EXPORT int cuda_standin_give(void *given, cuda_standin_run_fn run, void *user);
-EXPORT int cuda_standin_give(void *given, cuda_standin_run_fn run, void *user) {
+EXPORT int cuda_standin_give(void *given, cuda_standin_run_fn run, const void *user, size_t bytes);
+EXPORT int cuda_standin_give(void *given, cuda_standin_run_fn run, const void *user, size_t bytes) {
     context *c;
     MAY_FAIL;
     BEGIN(&c);
-    work *w = add(stream_of(c, given), FOREIGN, 0);
+    work *w = add(stream_of(c, given), FOREIGN, (bytes + 7) / 8);
     w->run = run;
-    w->host = user;
-    w->owns_host = true;
+    w->bytes = bytes;
+    memcpy(w->args, user, bytes);
     return end(SUCCESS);
 }
 
@@ -1157,7 +1157,9 @@ static graph *new_graph(object_kind kind) {
 }
 
 static work *copy_work(const work *w) {
-    const size_t args = w->function ? w->function->args : 0;
+    const size_t args = w->kind == FOREIGN ? (w->bytes + 7) / 8
+                        : w->function      ? w->function->args
+                                           : 0;
     work *copy = calloc(1, sizeof *copy + args * sizeof w->args[0]);
     if (!copy) die("no memory", NULL);
     memcpy(copy, w, sizeof *copy + args * sizeof w->args[0]);

@@ -43,11 +43,12 @@ typedef struct cuda_standin {
 } cuda_standin;
 
 /* Gives a stream work of another library that stands in (cublaslt_standin.c): `run` is called when
- * the stream comes to it, and finds with `bytes_at` what is behind an address. It takes `user`,
- * which was allocated with malloc. */
+ * the stream comes to it, with a copy of `user`, and finds with `bytes_at` what is behind an
+ * address. */
 typedef unsigned char *(*cuda_standin_bytes_fn)(uint64_t address, size_t size);
-typedef void (*cuda_standin_run_fn)(void *user, cuda_standin_bytes_fn bytes_at);
-typedef int (*cuda_standin_give_fn)(void *stream, cuda_standin_run_fn run, void *user);
+typedef void (*cuda_standin_run_fn)(const void *user, cuda_standin_bytes_fn bytes_at);
+typedef int (*cuda_standin_give_fn)(void *stream, cuda_standin_run_fn run, const void *user,
+                                    size_t bytes);
 
 /* Of the library, found by dlsym: cuda_standin_get, and cuda_standin_give. */
 typedef cuda_standin *(*cuda_standin_get_fn)(void);

@@ -13,21 +13,27 @@
 TEXT(hn_cuda_text_matmul, HN_CUDA_TEXTS "matmul.cu")
 TEXT(hn_cuda_text_conv, HN_CUDA_TEXTS "conv.cu")
 TEXT(hn_cuda_text_attention, HN_CUDA_TEXTS "attention.cu")
+TEXT(hn_cuda_text_matmul_mma, HN_CUDA_TEXTS "matmul_mma.cu")
+TEXT(hn_cuda_text_conv_mma, HN_CUDA_TEXTS "conv_mma.cu")
+TEXT(hn_cuda_text_attention_mma, HN_CUDA_TEXTS "attention_mma.cu")
 
-enum { TILE = 64, THREADS = 256 }; /* of all texts */
+enum { TILE = 64, THREADS = 256, MMA_THREADS = 128 }; /* of all texts */
 
 /* ---- dtypes ---- */
 
 typedef struct words {
     const char *element, *number, *load, *store, *fma;
-    char letter; /* of functions of the prelude */
+    char letter;     /* of functions of the prelude */
+    const char *mma; /* of these; NULL: tensor cores do not have the dtype, as it is */
 } words;
 
 static const words dtypes[HN_DTYPE_COUNT] = {
     [HN_DTYPE_F64] = {"double", "double", "(x)", "(x)", "fma(a, b, c)", 'd'},
     [HN_DTYPE_F32] = {"float", "float", "(x)", "(x)", "fmaf(a, b, c)", 'f'},
-    [HN_DTYPE_F16] = {"unsigned short", "float", "h_f(x)", "f_h(x)", "fmaf(a, b, c)", 'f'},
-    [HN_DTYPE_BF16] = {"unsigned short", "float", "b_f(x)", "f_b(x)", "fmaf(a, b, c)", 'f'},
+    [HN_DTYPE_F16] = {"unsigned short", "float", "h_f(x)", "f_h(x)", "fmaf(a, b, c)", 'f',
+                      "mma_h(c, a, b)"},
+    [HN_DTYPE_BF16] = {"unsigned short", "float", "b_f(x)", "f_b(x)", "fmaf(a, b, c)", 'f',
+                       "mma_b(c, a, b)"},
 };
 
 /* ---- the function behind a sum ---- */
@@ -61,7 +67,8 @@ static void put_words(writer *w) {
     const words *d = w->dtype;
     hn_strbuf_printf(&w->text, "#define ELEMENT %s\n#define NUMBER %s\n", d->element, d->number);
     hn_strbuf_printf(&w->text, "#define LOAD(x) %s\n#define STORE(x) %s\n", d->load, d->store);
-    hn_strbuf_printf(&w->text, "#define FMA(a, b, c) %s\n", d->fma);
+    if (d->mma) hn_strbuf_printf(&w->text, "#define MMA(c, a, b) %s\n", d->mma);
+    else hn_strbuf_printf(&w->text, "#define FMA(a, b, c) %s\n", d->fma);
 }
 
 static void put_sum(writer *w, const char *name, uint32_t operand) {
@@ -132,7 +139,8 @@ static hn_expr write_attention(writer *w) {
     int64_t d, dv;
     if (!hn_sym_is_int(sym, p[HN_ATTENTION_D], &d) || !hn_sym_is_int(sym, p[HN_ATTENTION_DV], &dv))
         return 0;
-    const int64_t rows = d <= 64 && dv <= 64 ? 64 : 32; /* 48 KiB of shared memory */
+    /* 48 KiB of shared memory */
+    const int64_t rows = w->dtype->mma || (d <= 64 && dv <= 64) ? 64 : 32;
     put_mask(w);
     hn_strbuf_printf(&w->text, "#define D %d\n#define DV %d\n#define ROWS %d\n", (int)d, (int)dv,
                      (int)rows);
@@ -140,13 +148,20 @@ static hn_expr write_attention(writer *w) {
                       hn_sym_mul(sym, p[HN_ATTENTION_BATCH], p[HN_ATTENTION_BATCH + 1]));
 }
 
-static const struct {
+typedef struct text {
     const char *begin, *end;
+} text;
+
+#define SPAN(name)                                                                                 \
+    { name, name##_end }
+static const struct {
+    text plain, mma;
     hn_expr (*write)(writer *w);
 } kinds[HN_EXTERN_KIND_COUNT] = {
-    [HN_EXTERN_MATMUL] = {hn_cuda_text_matmul, hn_cuda_text_matmul_end, write_matmul},
-    [HN_EXTERN_CONV] = {hn_cuda_text_conv, hn_cuda_text_conv_end, write_conv},
-    [HN_EXTERN_ATTENTION] = {hn_cuda_text_attention, hn_cuda_text_attention_end, write_attention},
+    [HN_EXTERN_MATMUL] = {SPAN(hn_cuda_text_matmul), SPAN(hn_cuda_text_matmul_mma), write_matmul},
+    [HN_EXTERN_CONV] = {SPAN(hn_cuda_text_conv), SPAN(hn_cuda_text_conv_mma), write_conv},
+    [HN_EXTERN_ATTENTION] = {SPAN(hn_cuda_text_attention), SPAN(hn_cuda_text_attention_mma),
+                             write_attention},
 };
 
 /* ---- any operation ---- */
@@ -188,23 +203,24 @@ static hn_status describe(const hn_extern *call, hn_arena *arena, hn_kernel_code
     out->buffer_count = call->operand_count;
     out->sizes = sizes;
     out->size_count = call->param_count;
-    out->threads = THREADS;
     return NULL;
 }
 
 /* `out` gets the text if there is one. */
 static hn_status write_text(writer *w, hn_arena *arena, hn_kernel_code *out) {
     const hn_extern_kind kind = w->call->kind;
+    const text *t = w->dtype->mma ? &kinds[kind].mma : &kinds[kind].plain;
     put_words(w);
     const hn_expr groups = kinds[kind].write(w);
     if (!groups) return NULL;
-    hn_strbuf_append(&w->text, kinds[kind].begin, (size_t)(kinds[kind].end - kinds[kind].begin));
+    hn_strbuf_append(&w->text, t->begin, (size_t)(t->end - t->begin));
     put_undefs(w);
     HN_TRY(hn_strbuf_status(&w->text));
     char *kept = hn_arena_strndup(arena, w->text.ptr, w->text.len);
     if (!kept) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for the text of a kernel");
     HN_TRY(describe(w->call, arena, out));
     out->extent = groups;
+    out->threads = w->dtype->mma ? MMA_THREADS : THREADS;
     hn_kernel_code_name(out, (hn_str){kept, w->text.len});
     return NULL;
 }

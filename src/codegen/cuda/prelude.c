@@ -139,6 +139,19 @@ static const hn_snippet snippets[] = {
                "  return h;\n}\n"},
     {"round_f16", FN "float round_f16(float x) { return h_f(f_h(x)); }\n"},
     {"round_bf16", FN "float round_bf16(float x) { return b_f(f_b(x)); }\n"},
+/* c += a b, of 16 x 8, 16 x 16 and 16 x 8 numbers that the threads of a warp hold together */
+#define MMA(name, type)                                                                            \
+    {                                                                                              \
+        name, FN "void " name "(float *c, const unsigned *a, const unsigned *b) {\n"               \
+                 "  asm(\"mma.sync.aligned.m16n8k16.row.col.f32." type "." type ".f32 "            \
+                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};\" : "            \
+                 "\"+f\"(c[0]), \"+f\"(c[1]), \"+f\"(c[2]), \"+f\"(c[3]) : "                       \
+                 "\"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), "                            \
+                 "\"r\"(b[0]), \"r\"(b[1]));\n}\n"                                                 \
+    }
+    MMA("mma_b", "bf16"),
+    MMA("mma_h", "f16"),
+#undef MMA
     /* what math.def needs, and its functions */
     /* x = q * pi/2 + r, |r| <= pi/4, of |x| above 8192: x times 2/pi, of which as many bits are taken
      * as matter, as an integer. CUDA's own functions keep an array in slow memory for that. */

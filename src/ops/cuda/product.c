@@ -5,7 +5,7 @@
 
 #include "base/checked.h"
 
-enum { CALLS_MAX = 64 }; /* for one product: from there on a kernel does it sooner */
+enum { CALLS_MAX = 16 }; /* for one product: from there on a kernel does it sooner */
 enum { OUT, A, B, BIAS, RESIDUAL };
 
 static hn_status refuse(const char *why) {

@@ -1,6 +1,8 @@
 /* cuda_code.c: modules from cubins, or from PTX, which the driver translates here; kernels. */
 #include "runtime/device/cuda.h"
 
+#include "base/cubin.h"
+
 #include <stdlib.h>
 
 typedef struct cuda_code {
@@ -69,6 +71,11 @@ static hn_status load_text(cuda_code *c, const void *code, size_t len) {
 static hn_status make_module(cuda_code *c, const void *code, size_t len) {
     bool pushed;
     if (!c->name) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory to load code");
+    if (is_elf(code, len) && !hn_cubin_is_whole((hn_str){code, len}))
+        return HN_ERROR(HN_TOOLCHAIN,
+                        "cannot load '%s': a part of the machine code is missing; compile the "
+                        "model again",
+                        c->name);
     HN_TRY(hn_cuda_enter(c->dev, &pushed));
     hn_status status = is_elf(code, len) ? load_image(c, code) : load_text(c, code, len);
     hn_cuda_leave(c->dev, pushed);

@@ -91,7 +91,23 @@ static void read_part(const builder *b, size_t len) {
     EXPECT(part);
     memcpy(part, b->bytes, len);
     hn_cubin_use_find((hn_str){part, len}, "g", &use);
+    (void)hn_cubin_is_whole((hn_str){part, len});
     free(part);
+}
+
+/* The sections stand at the end. */
+TEST(files_that_are_cut_off) {
+    builder b;
+    build(&b, 1 << 20, true);
+    for (int k = 1; k < 5; k++) {
+        Elf64_Shdr *section = (Elf64_Shdr *)(void *)(b.bytes + b.len) - SECTIONS + k;
+        section->sh_type = SHT_PROGBITS;
+    }
+    EXPECT(hn_cubin_is_whole(file_of(&b)));
+    for (size_t len = 0; len < b.len; len++) EXPECT(!hn_cubin_is_whole((hn_str){b.bytes, len}));
+    Elf64_Shdr *info = (Elf64_Shdr *)(void *)(b.bytes + b.len) - SECTIONS + 4;
+    info->sh_size = b.len;
+    EXPECT(!hn_cubin_is_whole(file_of(&b)));
 }
 
 TEST(damaged_files) {

@@ -12,6 +12,7 @@
 
 /* Takes plan number `number`, or the last one where there are fewer. */
 typedef struct chooser {
+    int64_t hint; /* of s0 while it plans; 0: as it is */
     uint32_t number;
     bool any;       /* a kernel has such a plan */
     uint32_t reads; /* MOVEs from arguments in the last form */
@@ -42,6 +43,9 @@ static hn_status choose(void *context, const hn_program *p, const hn_kernel *k, 
     chooser *c = context;
     hn_form *plans[HN_GPU_PLANS_MAX];
     uint32_t count = 0;
+    if (c->hint)
+        hn_sym_set_hint(p->sym, hn_sym_symbol(p->sym, HN_STR("s0"), HN_SYMBOL_SIZE, 1, 4096),
+                        c->hint);
     HN_TRY(hn_form_plans_gpu(p, k, &hn_test_gpu, HN_GPU_PLANS_MAX, arena, scratch, plans, &count));
     if (!count) return HN_ERROR(HN_INTERNAL, "the planner offers nothing");
     c->any |= c->number < count;
@@ -234,6 +238,31 @@ TEST(scans_that_are_read) {
             "%%z = sub(%%e, %%m)\noutput user %%z \"\"\noutput user %%y \"\"",
             3, lengths[c]);
     }
+}
+
+/* A call may have another size than the form was planned for: no multiple of its vectors. */
+TEST(sizes_that_are_not_expected) {
+    static const char *const graphs[] = {
+        "input user %%x : f32[5, s0] \"x\"\n%%s = sum(%%x, dims=[1], keepdim=true)\n"
+        "%%d = sub(%%x, %%s)\n%%y = relu(%%d)\noutput user %%y \"\"",
+        "input user %%x : f16[5, s0] \"x\"\n%%f = cast(%%x, dtype=f32)\n"
+        "%%m = amax(%%f, dims=[1], keepdim=true)\n%%d = sub(%%f, %%m)\n%%e = exp(%%d)\n"
+        "%%s = sum(%%e, dims=[1], keepdim=true)\n%%y = div(%%e, %%s)\noutput user %%y \"\""};
+    for (size_t g = 0; g < HN_COUNT_OF(graphs); g++)
+        for (size_t k = 1; k < HN_COUNT_OF(lengths); k++) {
+            char text[1024], symbol[64];
+            chooser c = {.hint = lengths[k] % 8 ? 256 : 255, .any = true};
+            snprintf(symbol, sizeof symbol, "symbol size s0 in [1, 4096] hint %d\n", lengths[k]);
+            snprintf(text, sizeof text, graphs[g], 0);
+            hn_strbuf all;
+            hn_strbuf_init(&all);
+            hn_strbuf_printf(&all, "%s%s", symbol, text);
+            for (; c.any && c.number < HN_GPU_PLANS_MAX; c.number++) {
+                c.any = false;
+                EXPECT_OK(check(all.ptr, &c));
+            }
+            hn_strbuf_deinit(&all);
+        }
 }
 
 /* --- what is chosen --- */

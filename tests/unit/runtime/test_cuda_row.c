@@ -11,6 +11,7 @@
 #include "support/driver_leaks.h"
 #include "unit/harness.h"
 
+#include <elf.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -251,6 +252,10 @@ TEST(errors_of_code) {
                  "cannot load 'unit 3': CUDA: cuModuleLoadDataEx failed: CUDA_ERROR_");
     EXPECT_ERROR(f.ops->load(f.dev, none, sizeof none - 1, "unit 3", &code), HN_TOOLCHAIN,
                  "cannot load 'unit 3'");
+    Elf64_Ehdr cut = {.e_ident = ELFMAG "\2", .e_shoff = 1 << 30, .e_shnum = 3, .e_shentsize = 64};
+    for (size_t len = 5; len <= sizeof cut; len += sizeof cut - 5)
+        EXPECT_ERROR(f.ops->load(f.dev, &cut, len, "unit 3", &code), HN_TOOLCHAIN,
+                     "cannot load 'unit 3': a part of the machine code is missing");
     EXPECT(!code && !kernel && !f.ops->direct);
     end(&f);
     expect_nothing_left();

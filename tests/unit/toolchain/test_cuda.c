@@ -84,6 +84,7 @@ TEST(cubins_tell_what_kernels_take) {
         EXPECT_OK(hn_toolchain_compile(&l.toolchain, &job, &result));
         if (result.bytes.len) hn_images_get(hn_strbuf_str(&result.bytes), 0, &image);
         const hn_str cubin = {image.bytes, image.len};
+        EXPECT(hn_cubin_is_whole(cubin));
         EXPECT(hn_cubin_use_find(cubin, "small", &small));
         EXPECT(hn_cubin_use_find(cubin, "large", &large));
         EXPECT(small.registers >= 4 && small.registers < large.registers);
