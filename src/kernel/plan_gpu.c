@@ -40,6 +40,9 @@ static bool may_unroll(uint32_t vector, uint32_t unroll) {
 enum { SECTOR_BYTES = 32, LINE_BYTES = 128 };
 static const double part_of_line = 1.1;
 
+/* What a vector of a scan waits for, in times of a reduction: for two barriers. */
+enum { WAITS_OF_SCAN = 2 };
+
 /* Registers of a thread beside what it keeps: addresses, and what an element of a vector takes while
  * it is computed. And the most vectors that it keeps: each is a copy of the loops' bodies. */
 enum { OTHER_REGISTERS = 24, ELEMENT_REGISTERS = 1, KEPT_VECTORS_MOST = 16 };
@@ -375,7 +378,7 @@ static launch launch_of(const planner *pl, const rows_info *info, const layout *
                   .levels = levels,
                   .registers = OTHER_REGISTERS + l->vector * ELEMENT_REGISTERS,
                   .shared_bytes = hn_gpu_shared_bytes(pl, l)};
-    if (along && has_scan(pl->k)) out.acrosses = (uint32_t)out.steps;
+    if (along && has_scan(pl->k)) out.acrosses = WAITS_OF_SCAN * (uint32_t)out.steps * l->unroll;
     double once = least(hn_gpu_bytes_once(pl), pl->work.bytes);
     if (l->keeps) {
         out.bytes = once;
@@ -413,7 +416,7 @@ static void try_width(const planner *pl, const rows_info *info, uint32_t width, 
                 .vector = info->vector,
                 .unroll = 1,
                 .size = info->size};
-    bool along = !pl->is_across, steps = !has_scan(pl->k) && (along || info->vector > 1);
+    bool along = !pl->is_across, steps = along || (!has_scan(pl->k) && info->vector > 1);
     int64_t vectors = ceil_div(ceil_div(info->elems, along ? info->vector : 1), width);
     for (size_t u = 0; u < HN_COUNT_OF(unrolls) && (steps || !u); u++) {
         l.unroll = unrolls[u];
