@@ -45,7 +45,10 @@ enum { WAITS_OF_SCAN = 2 };
 
 /* Registers of a thread beside what it keeps: addresses, and what an element of a vector takes while
  * it is computed. And the most vectors that it keeps: each is a copy of the loops' bodies. */
-enum { OTHER_REGISTERS = 24, ELEMENT_REGISTERS = 1, KEPT_VECTORS_MOST = 16 };
+enum { OTHER_REGISTERS = 24, ELEMENT_REGISTERS = 1, KEPT_VECTORS_MOST = 8 };
+
+/* Groups that come one after the other end at different times: with so many nobody waits. */
+enum { MANY_WAVES = 8, SPARE_REGISTERS = 8 };
 
 /* Of layouts that memory makes equal, that is best whose threads have so many bytes under way each:
  * of a row with fewer more threads wait for each other; with more the code is longer. A factor of
@@ -113,7 +116,9 @@ static double predicted_ns(const planner *pl, const launch *l) {
     double compute = pl->work.operations / (facts->ops_per_ns * least(1, threads / room));
     double waves = groups / all, whole = waves < 1 ? 1 : waves;
     /* the last groups leave part of the processor idle */
-    double tail = waves > 1 ? (double)ceil_div((int64_t)groups, (int64_t)all) / whole : 1;
+    double tail = waves > 1 && waves < MANY_WAVES
+                      ? (double)ceil_div((int64_t)groups, (int64_t)all) / whole
+                      : 1;
     double drained = 1 + (tail - 1) / 2;
     return facts->launch_ns + (memory > compute ? memory : compute) * drained + life;
 }
@@ -392,10 +397,11 @@ static launch launch_of(const planner *pl, const rows_info *info, const layout *
     return out;
 }
 
-/* A group must fit, with registers for all of its threads. */
+/* A group must fit, with registers for all of its threads, and some to spare: a compiler that has
+ * just enough uses memory. */
 static bool fits_registers(const planner *pl, const launch *run) {
     return run->registers <= pl->facts->registers_thread &&
-           run->registers * run->threads <= pl->facts->registers;
+           (run->registers + SPARE_REGISTERS) * run->threads <= pl->facts->registers;
 }
 
 static void try_layout(const planner *pl, const rows_info *info, layout l, layout *items,
