@@ -213,29 +213,30 @@ static void put_blocks(walk *w, const across *a) {
     if (a->has_place) put_other(w, HN_DTYPE_I64, "place", w->l->shuffle_up, a->p, "1");
 }
 
-/* Blocks of the row are combined with a register, in order, while k < `end`. */
-static void put_blocks_into(walk *w, const across *a, const across *into, const char *end) {
-    const uint32_t count = a->s->width / block_of(a);
+/* What all had, and then block after block of the row, in order; of the thread's own block what was
+ * there before it. */
+static void put_blocks_before(walk *w, const across *a, const across *all) {
+    const uint32_t width = a->s->width, block = block_of(a), count = width / block;
     char text[96];
+    snprintf(text, sizeof text, "for (int k = 0; k < %u; k++) {", count);
+    open_loop(w, text);
     walk_begin_line(w);
-    hn_strbuf_printf(&w->out, "for (int k = 0; k < %s; k++) {\n", end);
-    w->depth++;
-    snprintf(text, sizeof text, "thread / %u * %u + k", a->s->width, count);
+    if (count > 1) hn_strbuf_printf(&w->out, "if (thread %% %u / %u == k) { ", width, block);
+    hn_strbuf_printf(&w->out, "%s = %s;", a->r.text, all->r.text);
+    if (a->has_place) hn_strbuf_printf(&w->out, " %s = %s;", a->p.text, all->p.text);
+    hn_strbuf_puts(&w->out, count > 1 ? " }\n" : "\n");
+    snprintf(text, sizeof text, "thread / %u * %u + k", width, count);
     put_other(w, a->reg->dtype, "v", "$0[$1]", a->values, text);
     if (a->has_place) put_other(w, HN_DTYPE_I64, "q", "$0[$1]", a->places, text);
-    walk_put_combine(w, a->reg, into->r.text, into->p.text, "v", "q");
+    walk_put_combine(w, a->reg, all->r.text, all->p.text, "v", "q");
     close_loop(w);
 }
 
+/* ... and the threads before it in its block. */
 static void put_prefix(walk *w, const across *a, const across *all) {
-    const uint32_t width = a->s->width, block = block_of(a);
+    const uint32_t block = block_of(a);
     char text[96];
-    walk_begin_line(w);
-    hn_strbuf_printf(&w->out, "%s = %s;", a->r.text, all->r.text);
-    if (a->has_place) hn_strbuf_printf(&w->out, " %s = %s;", a->p.text, all->p.text);
-    hn_strbuf_putc(&w->out, '\n');
-    snprintf(text, sizeof text, "thread %% %u / %u", width, block);
-    if (width > block) put_blocks_into(w, a, a, text);
+    put_blocks_before(w, a, all);
     if (block == 1) return;
     snprintf(text, sizeof text, "if (thread %% %u > 0) {", block);
     open_loop(w, text);
@@ -254,7 +255,6 @@ void walk_put_before(walk *w, hn_fid at) {
     put_blocks(w, &a);
     put_barrier(w);
     put_prefix(w, &a, &all);
-    put_blocks_into(w, &a, &all, walk_number(a.s->width / block_of(&a)).text);
     if (w->loops) put_barrier(w); /* it comes here again */
     w->depth--;
     walk_put_line(w, "}", HN_DTYPE_NONE, NULL);

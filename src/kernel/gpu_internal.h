@@ -172,7 +172,8 @@ void hn_gpu_emit_vector_once(hn_gpu_planner *pl, const hn_gpu_run *run);
 void hn_gpu_emit_step(hn_gpu_planner *pl, const hn_gpu_run *run);
 /* Whether a scan goes along its elements in memory. */
 bool hn_gpu_scans_along(const hn_gpu_planner *pl);
-/* A step of a scan: what the threads have combined, then the results; `open_row` and hn_form_close
+/* A step of a scan: all that it reads, then vector after vector what the threads have combined, and
+ * the results; `open_row` and hn_form_close
  * are around what is done for rows that exist. */
 void hn_gpu_emit_scan_step(hn_gpu_planner *pl, const hn_gpu_run *run, hn_freg all,
                            void (*open_row)(hn_gpu_planner *pl));

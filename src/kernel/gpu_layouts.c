@@ -236,9 +236,10 @@ static void emit_scan(planner *pl) {
     hn_expr first = hn_form_symbol(pl->f, run.vectors);
     run.first = hn_sym_add(pl->sym, first, pl->place);
     run.width = pl->layout->width;
-    run.is_whole = hn_sym_divisor(pl->sym, run.vectors) % run.width == 0;
+    const int64_t step = (int64_t)run.width * pl->layout->unroll;
+    run.is_whole = hn_sym_divisor(pl->sym, run.vectors) % step == 0;
     hn_form_init(pl->f, all);
-    hn_form_for(pl->f, first, hn_gpu_num(pl, 0), run.vectors, run.width);
+    hn_form_for(pl->f, first, hn_gpu_num(pl, 0), run.vectors, step);
     hn_gpu_emit_scan_step(pl, &run, all, open_row);
     hn_form_close(pl->f);
 }

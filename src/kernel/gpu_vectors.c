@@ -62,11 +62,11 @@ static void limit_vector(const hn_gpu_planner *pl, hn_buf b, hn_expr index, hn_e
         *vector /= 2;
 }
 
-/* Along any variable. What is written once for a whole row may take several accesses. */
+/* Along any variable. What is written once for a whole row may take several accesses. Of other
+ * stores the threads of a warp would each fill a part of a sector by several. */
 static uint32_t vector_along(const hn_gpu_planner *pl, const hn_kernel_phase *phase, hn_expr last) {
     uint32_t vector = HN_FORM_MOVE_MOST;
-    /* ... and a scan with long vectors waits less often */
-    const int64_t bytes = pl->facts->vector_bytes * (!phase->rank ? 4 : phase->scan ? 2 : 1);
+    const int64_t bytes = pl->facts->vector_bytes * (phase->rank ? 1 : 4);
     bool any = false;
     hn_expr extent = hn_gpu_assume(pl, hn_gpu_extent(pl, last));
     while (vector > 1 && hn_sym_divisor(pl->sym, extent) % vector) vector /= 2;
@@ -466,8 +466,8 @@ static void emit_square_place(hn_gpu_planner *pl, vector *v, bool turned) {
     v->step = turned ? hn_gpu_num(pl, 1) : pitch;
 }
 
-/* Opens the block of vector after vector. */
-static vector open_vectors(hn_gpu_planner *pl, const hn_gpu_run *run, bool turned) {
+/* Opens the loop over the vectors of a step. */
+static vector open_unrolled(hn_gpu_planner *pl, const hn_gpu_run *run) {
     const uint32_t unroll = pl->layout->unroll;
     vector v = {.run = run, .u = hn_gpu_num(pl, 0)};
     if (unroll > 1) {
@@ -475,19 +475,28 @@ static vector open_vectors(hn_gpu_planner *pl, const hn_gpu_run *run, bool turne
         hn_form_unrolled(pl->f, v.u, unroll);
         v.open++;
     }
-    if (run->tile) {
-        emit_square_place(pl, &v, turned);
-        return v;
-    }
+    return v;
+}
+
+/* Opens the block of the vector at hand. */
+static void open_vector(hn_gpu_planner *pl, vector *v) {
+    const hn_gpu_run *run = v->run;
     hn_expr number =
-        hn_sym_add(pl->sym, run->first, hn_sym_mul(pl->sym, v.u, hn_gpu_num(pl, run->width)));
+        hn_sym_add(pl->sym, run->first, hn_sym_mul(pl->sym, v->u, hn_gpu_num(pl, run->width)));
     if (!run->is_whole) {
         hn_form_if(pl->f, number, run->vectors);
-        v.open++;
+        v->open++;
     }
     hn_expr at = hn_form_symbol(pl->f, run->vectors);
     hn_form_let(pl->f, at, number);
-    emit_place(pl, &v, at);
+    emit_place(pl, v, at);
+}
+
+/* Opens the block of vector after vector. */
+static vector open_vectors(hn_gpu_planner *pl, const hn_gpu_run *run, bool turned) {
+    vector v = open_unrolled(pl, run);
+    if (run->tile) emit_square_place(pl, &v, turned);
+    else open_vector(pl, &v);
     return v;
 }
 
@@ -801,26 +810,30 @@ bool hn_gpu_scans_along(const hn_gpu_planner *pl) {
     return false;
 }
 
-void hn_gpu_emit_scan_step(hn_gpu_planner *pl, const hn_gpu_run *run, hn_freg all,
+/* Where the row and the vector are there: what is done with the vector of loop `u`. */
+static vector open_scanned(hn_gpu_planner *pl, const vector *u,
                            void (*open_row)(hn_gpu_planner *pl)) {
-    const hn_freg reg = pl->registers[pl->phase->reduces.items[0].slot];
-    mark_varying(pl, run->last);
-    list_arrays(pl, run);
-    hn_form_init(pl->f, reg);
+    vector v = {.run = u->run, .u = u->u, .open = 1};
     open_row(pl);
-    vector v = open_vectors(pl, run, false);
+    open_vector(pl, &v);
     emit_shared_ops(pl);
-    emit_reads(pl, &v, READS_ALL);
+    return v;
+}
+
+/* A vector: what the thread has of it, what the threads before have, and then the results. */
+static void emit_scanned(hn_gpu_planner *pl, const vector *u, hn_freg all, reads which,
+                         void (*open_row)(hn_gpu_planner *pl)) {
+    const hn_freg reg = pl->registers[pl->phase->reduces.items[0].slot];
+    hn_form_init(pl->f, reg);
+    vector v = open_scanned(pl, u, open_row);
+    emit_reads(pl, &v, which);
     open_elements(pl, &v);
     emit_ops(pl, &v, false);
     hn_gpu_emit_steps(pl);
     close_elements(pl);
     close_vectors(pl, &v);
-    hn_form_close(pl->f);
     hn_form_before(pl->f, reg, all, pl->layout->width);
-    open_row(pl);
-    v = open_vectors(pl, run, false);
-    emit_shared_ops(pl);
+    v = open_scanned(pl, u, open_row);
     open_elements(pl, &v);
     emit_ops(pl, &v, false);
     hn_gpu_emit_steps(pl);
@@ -829,5 +842,19 @@ void hn_gpu_emit_scan_step(hn_gpu_planner *pl, const hn_gpu_run *run, hn_freg al
     close_elements(pl);
     emit_writes(pl, &v);
     close_vectors(pl, &v);
-    hn_form_close(pl->f);
+}
+
+void hn_gpu_emit_scan_step(hn_gpu_planner *pl, const hn_gpu_run *run, hn_freg all,
+                           void (*open_row)(hn_gpu_planner *pl)) {
+    mark_varying(pl, run->last);
+    list_arrays(pl, run);
+    const bool apart = pl->layout->unroll > 1 && any_missing(pl);
+    if (apart) {
+        open_row(pl);
+        emit_memory_reads(pl, run);
+        hn_form_close(pl->f);
+    }
+    vector u = open_unrolled(pl, run);
+    emit_scanned(pl, &u, all, apart ? READS_CACHE : READS_ALL, open_row);
+    close_vectors(pl, &u);
 }

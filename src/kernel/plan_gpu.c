@@ -40,9 +40,15 @@ static bool may_unroll(uint32_t vector, uint32_t unroll) {
 enum { SECTOR_BYTES = 32, LINE_BYTES = 128 };
 static const double part_of_line = 1.1;
 
+/* What a vector of a scan waits for, in times of a reduction: for two barriers. */
+enum { WAITS_OF_SCAN = 2 };
+
 /* Registers of a thread beside what it keeps: addresses, and what an element of a vector takes while
  * it is computed. And the most vectors that it keeps: each is a copy of the loops' bodies. */
-enum { OTHER_REGISTERS = 24, ELEMENT_REGISTERS = 1, KEPT_VECTORS_MOST = 16 };
+enum { OTHER_REGISTERS = 24, ELEMENT_REGISTERS = 1, KEPT_VECTORS_MOST = 8 };
+
+/* Groups that come one after the other end at different times: with so many nobody waits. */
+enum { MANY_WAVES = 8, SPARE_REGISTERS = 8 };
 
 /* Of layouts that memory makes equal, that is best whose threads have so many bytes under way each:
  * of a row with fewer more threads wait for each other; with more the code is longer. A factor of
@@ -110,7 +116,9 @@ static double predicted_ns(const planner *pl, const launch *l) {
     double compute = pl->work.operations / (facts->ops_per_ns * least(1, threads / room));
     double waves = groups / all, whole = waves < 1 ? 1 : waves;
     /* the last groups leave part of the processor idle */
-    double tail = waves > 1 ? (double)ceil_div((int64_t)groups, (int64_t)all) / whole : 1;
+    double tail = waves > 1 && waves < MANY_WAVES
+                      ? (double)ceil_div((int64_t)groups, (int64_t)all) / whole
+                      : 1;
     double drained = 1 + (tail - 1) / 2;
     return facts->launch_ns + (memory > compute ? memory : compute) * drained + life;
 }
@@ -375,7 +383,7 @@ static launch launch_of(const planner *pl, const rows_info *info, const layout *
                   .levels = levels,
                   .registers = OTHER_REGISTERS + l->vector * ELEMENT_REGISTERS,
                   .shared_bytes = hn_gpu_shared_bytes(pl, l)};
-    if (along && has_scan(pl->k)) out.acrosses = (uint32_t)out.steps;
+    if (along && has_scan(pl->k)) out.acrosses = WAITS_OF_SCAN * (uint32_t)out.steps * l->unroll;
     double once = least(hn_gpu_bytes_once(pl), pl->work.bytes);
     if (l->keeps) {
         out.bytes = once;
@@ -389,10 +397,11 @@ static launch launch_of(const planner *pl, const rows_info *info, const layout *
     return out;
 }
 
-/* A group must fit, with registers for all of its threads. */
+/* A group must fit, with registers for all of its threads, and some to spare: a compiler that has
+ * just enough uses memory. */
 static bool fits_registers(const planner *pl, const launch *run) {
     return run->registers <= pl->facts->registers_thread &&
-           run->registers * run->threads <= pl->facts->registers;
+           (run->registers + SPARE_REGISTERS) * run->threads <= pl->facts->registers;
 }
 
 static void try_layout(const planner *pl, const rows_info *info, layout l, layout *items,
@@ -413,7 +422,7 @@ static void try_width(const planner *pl, const rows_info *info, uint32_t width, 
                 .vector = info->vector,
                 .unroll = 1,
                 .size = info->size};
-    bool along = !pl->is_across, steps = !has_scan(pl->k) && (along || info->vector > 1);
+    bool along = !pl->is_across, steps = along || (!has_scan(pl->k) && info->vector > 1);
     int64_t vectors = ceil_div(ceil_div(info->elems, along ? info->vector : 1), width);
     for (size_t u = 0; u < HN_COUNT_OF(unrolls) && (steps || !u); u++) {
         l.unroll = unrolls[u];

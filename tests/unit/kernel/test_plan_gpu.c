@@ -182,6 +182,27 @@ TEST(scans) {
     }
 }
 
+/* Lengths that no vector divides, and whose last step is short or nearly empty. */
+TEST(scans_of_odd_rows) {
+    static const int odd[] = {3, 13, 251, 257, 521, 1025, 2053};
+    for (size_t c = 0; c < HN_COUNT_OF(odd); c++) {
+        check_sizes("input user %%x : f32[%1$d, %2$d] \"x\"\n%%y = cumprod(%%x, dim=1)\n"
+                    "output user %%y \"\"",
+                    3, odd[c]);
+        check_sizes("input user %%x : bf16[%1$d, %2$d] \"x\"\n%%y, %%i = cummax(%%x, dim=1)\n"
+                    "output user %%y \"\"\noutput user %%i \"\"",
+                    3, odd[c]);
+    }
+}
+
+TEST(scans_of_sizes_of_the_call) {
+    for (size_t c = 1; c < HN_COUNT_OF(lengths); c += 2)
+        check_sizes("symbol size s0 in [1, 4096] hint %2$d\n"
+                    "input user %%x : f32[%1$d, 8*s0] \"x\"\n%%y = cumsum(%%x, dim=1)\n"
+                    "output user %%y \"\"",
+                    3, lengths[c]);
+}
+
 /* --- across rows --- */
 
 TEST(sums_down_columns) {
