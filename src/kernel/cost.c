@@ -55,6 +55,11 @@ hn_form_cost hn_kernel_work(const hn_program *program, const hn_kernel *kernel) 
         }
         for (uint32_t s = 0; s < phase->stores.count; s++)
             work.bytes += elems * bytes_of(program, kernel, phase->stores.items[s].buffer);
+        for (uint32_t s = 0; s < phase->columns.count; s++) {
+            double each = hint_of(program, phase->vars, phase->rank) * kernel->slabs;
+            work.bytes += each * bytes_of(program, kernel, phase->columns.items[s].buffer);
+            work.operations += elems;
+        }
     }
     return work;
 }

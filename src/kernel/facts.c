@@ -11,7 +11,13 @@ const hn_gpu_facts hn_gpu_facts_common = {
                .column_min_steps = 256,
                .long_row_elems = 32768,
                .local_max_elems = 8192, /* f32 in `shared_bytes` */
-               .long_row_again_ops = 16},
+               .long_row_again_ops = 16,
+               .mixed_slabs = 64,
+               .mixed_slab_elems = 4096,
+               .mixed_slabs_factor = 4,
+               .mixed_min_elems = 4 << 20,
+               .mixed_min_rows = 8,
+               .mixed_columns_max = 8192},
     .warp = 32,
     .shuffle = 1,
     .threads_max = 256,
@@ -83,7 +89,13 @@ static const hn_operations nvidia_operations = {
                    .column_min_steps = 256,                                                        \
                    .long_row_elems = 32768,                                                        \
                    .local_max_elems = 8192, /* f32 in registers */                                 \
-                   .long_row_again_ops = 16},                                                      \
+                   .long_row_again_ops = 16,                                                       \
+                   .mixed_slabs = 132,                                                             \
+                   .mixed_slab_elems = 16384,                                                      \
+                   .mixed_slabs_factor = 16,                                                       \
+                   .mixed_min_elems = 4 << 20,                                                     \
+                   .mixed_min_rows = 8,                                                            \
+                   .mixed_columns_max = 16384},                                                    \
         .warp = 32, .shuffle = 32, .threads_max = 1024, .shared_bytes = 48 << 10,                  \
         .shared_all_bytes = (shared_kb) << 10, .registers = 65536, .registers_thread = 255,        \
         .vector_bytes = 16, .multiprocessors = (processors), .resident = (threads),                \

@@ -38,6 +38,8 @@ hn_status hn_gpu_begin_phase(hn_gpu_planner *pl, const hn_kernel_phase *phase) {
         mark_live(pl, phase->reduces.items[k].value);
         mark_index(pl, phase->reduces.items[k].position);
     }
+    for (uint32_t k = 0; k < phase->columns.count; k++)
+        mark_live(pl, phase->columns.items[k].value);
     return NULL;
 }
 

@@ -51,6 +51,10 @@ typedef struct hn_gpu_planner {
     /* per slot: the combined value, or of ARGMIN and ARGMAX its position */
     hn_fid *results;
     bool *unseen; /* per buffer of the program: written since the last barrier */
+    hn_expr rows_end; /* the rows of a slab end here; 0: with those of the kernel */
+    /* slabs: per slot of `columns`, PRIVATE: what the thread's elements of a row are combined to */
+    hn_fmem *columns;
+    uint32_t first_column; /* of the phase at hand */
     /* vectors of rows, per slot: PRIVATE, the registers of a vector's rows; and positions, or 0 */
     hn_fmem *sums, *places;
 
@@ -111,6 +115,16 @@ hn_status hn_gpu_plan_elements(hn_gpu_planner *pl, hn_arena *arena) HN_MUST_USE;
 hn_status hn_gpu_plan_tiles(hn_gpu_planner *pl, hn_arena *arena) HN_MUST_USE;
 hn_status hn_gpu_plan_serial(hn_gpu_planner *pl, hn_arena *arena) HN_MUST_USE;
 hn_status hn_gpu_plan_rows(hn_gpu_planner *pl, hn_arena *arena) HN_MUST_USE;
+/* Symbols for the threads of a row, but not which row; and room for what the phases share. */
+hn_status hn_gpu_begin_rows(hn_gpu_planner *pl) HN_MUST_USE;
+/* A phase for row pl->number. */
+hn_status hn_gpu_emit_phase(hn_gpu_planner *pl, const hn_kernel_phase *phase) HN_MUST_USE;
+
+/* ---- gpu_mixed.c: rows and reductions down their columns ---- */
+
+/* At least one, the best first. */
+uint32_t hn_gpu_list_mixed(const hn_gpu_planner *pl, hn_gpu_layout items[HN_GPU_PLANS_MAX]);
+hn_status hn_gpu_plan_mixed(hn_gpu_planner *pl, hn_arena *arena) HN_MUST_USE;
 
 /* ---- gpu_vectors.c ---- */
 
@@ -168,6 +182,12 @@ void hn_gpu_begin_sums(hn_gpu_planner *pl);
 void hn_gpu_combine_sums(hn_gpu_planner *pl);
 /* A phase without variables. */
 void hn_gpu_emit_vector_once(hn_gpu_planner *pl, const hn_gpu_run *run);
+/* Reads what is the same for all rows. */
+void hn_gpu_emit_shared_reads(hn_gpu_planner *pl, const hn_gpu_run *run);
+/* A block for each vector of the step: its first element, in memory for those of the thread; and the
+ * last variable there. How many blocks are to be closed. */
+uint32_t hn_gpu_open_vectors(hn_gpu_planner *pl, const hn_gpu_run *run, hn_expr *out_at,
+                             hn_expr *out_begin);
 /* One step of the phase at hand. */
 void hn_gpu_emit_step(hn_gpu_planner *pl, const hn_gpu_run *run);
 /* Whether a scan goes along its elements in memory. */

@@ -106,13 +106,17 @@ static void name_threads(planner *pl) {
             rows = hn_gpu_num(pl, pl->layout->rows);
     pl->place = hn_form_symbol(pl->f, width);
     pl->row = hn_form_symbol(pl->f, rows);
-    pl->number = hn_form_symbol(pl->f, hn_sym_mul(pl->sym, pl->f->grid, rows));
     hn_form_let(pl->f, pl->place,
                 is_across(pl) ? hn_sym_floordiv(pl->sym, thread, rows)
                               : hn_sym_mod(pl->sym, thread, width));
     hn_form_let(pl->f, pl->row,
                 is_across(pl) ? hn_sym_mod(pl->sym, thread, rows)
                               : hn_sym_floordiv(pl->sym, thread, width));
+}
+
+static void name_row(planner *pl) {
+    hn_expr rows = hn_gpu_num(pl, pl->layout->rows);
+    pl->number = hn_form_symbol(pl->f, hn_sym_mul(pl->sym, pl->f->grid, rows));
     hn_form_let(pl->f, pl->number,
                 hn_sym_add(pl->sym, hn_sym_mul(pl->sym, pl->f->group, rows), pl->row));
 }
@@ -136,12 +140,18 @@ static hn_status begin_rows(planner *pl, hn_arena *arena) {
         HN_NEW(pl->scratch, pl->sums, k->slots + 1);
         HN_NEW(pl->scratch, pl->places, k->slots + 1);
     }
+    HN_TRY(hn_gpu_begin_rows(pl));
+    name_row(pl);
+    return NULL;
+}
+
+hn_status hn_gpu_begin_rows(planner *pl) {
     name_threads(pl);
-    HN_NEW(pl->scratch, pl->locals, k->locals.count + 1);
-    HN_NEW(pl->scratch, pl->registers, k->slots + 1);
-    HN_NEW(pl->scratch, pl->results, k->slots + 1);
+    HN_NEW(pl->scratch, pl->locals, pl->k->locals.count + 1);
+    HN_NEW(pl->scratch, pl->registers, pl->k->slots + 1);
+    HN_NEW(pl->scratch, pl->results, pl->k->slots + 1);
     HN_NEW(pl->scratch, pl->unseen, pl->p->buffers.count);
-    add_locals(pl, hn_gpu_shared_bytes(pl, l) <= pl->facts->shared_bytes);
+    add_locals(pl, hn_gpu_shared_bytes(pl, pl->layout) <= pl->facts->shared_bytes);
     return NULL;
 }
 
@@ -166,7 +176,8 @@ static void emit_vector_place(planner *pl) {
 /* The threads of rows that the kernel has; those of a last group that is not full do nothing. */
 static void open_row(planner *pl) {
     hn_expr all = count_rows(pl);
-    if (hn_sym_divisor(pl->sym, all) % pl->layout->rows == 0) hn_form_block(pl->f);
+    if (pl->rows_end) hn_form_if(pl->f, pl->number, pl->rows_end);
+    else if (hn_sym_divisor(pl->sym, all) % pl->layout->rows == 0) hn_form_block(pl->f);
     else hn_form_if(pl->f, pl->number, all);
     if (pl->sums) emit_vector_place(pl);
     else hn_gpu_emit_coordinates(pl, pl->number, pl->k->vars, pl->k->rank);
@@ -258,7 +269,7 @@ static void mark_written(planner *pl) {
         pl->unseen[pl->phase->stores.items[k].buffer] = true;
 }
 
-static hn_status emit_phase(planner *pl, const hn_kernel_phase *phase) {
+hn_status hn_gpu_emit_phase(planner *pl, const hn_kernel_phase *phase) {
     HN_TRY(hn_gpu_begin_phase(pl, phase));
     if (pl->layout->width > 1 && hn_gpu_reads_unseen(pl)) emit_barrier(pl);
     for (uint32_t k = 0; k < phase->reduces.count; k++) {
@@ -286,7 +297,7 @@ static hn_status emit_phase(planner *pl, const hn_kernel_phase *phase) {
 
 static hn_status emit_phases(planner *pl) {
     for (uint32_t f = 0; f < pl->k->phases.count; f++)
-        HN_TRY(emit_phase(pl, &pl->k->phases.items[f]));
+        HN_TRY(hn_gpu_emit_phase(pl, &pl->k->phases.items[f]));
     return NULL;
 }
 

@@ -312,6 +312,15 @@ static bool is_streamed(const hn_gpu_planner *pl, hn_expr index) {
     return false;
 }
 
+/* ... and read-only, so that one read is for all rows. */
+static bool is_same_for_rows(const hn_gpu_planner *pl, const hn_gpu_array *a) {
+    if (is_streamed(pl, a->index) || uses_indirect(pl, a->index, false)) return false;
+    for (uint32_t f = 0; f < pl->k->phases.count; f++)
+        for (uint32_t k = 0; k < pl->k->phases.items[f].stores.count; k++)
+            if (pl->k->phases.items[f].stores.items[k].buffer == a->buffer) return false;
+    return true;
+}
+
 static bool any_missing(const hn_gpu_planner *pl) {
     for (uint32_t k = 0; k < pl->arrays.count; k++)
         if (!pl->arrays.items[k].square && is_missing(pl, &pl->arrays.items[k]) &&
@@ -636,16 +645,20 @@ static void emit_shared_ops(hn_gpu_planner *pl) {
 /* Which arrays are read: those that come from memory, or from a cache. */
 typedef enum reads { READS_MEMORY = 1, READS_CACHE = 2, READS_ALL = 3 } reads;
 
+static void emit_read(hn_gpu_planner *pl, const vector *v, const hn_gpu_array *a) {
+    hn_expr from =
+        hn_sym_subst(pl->sym, hn_gpu_assume(pl, a->index), &v->run->last, &v->begin, 1);
+    hn_form_move(pl->f, a->memory, first_in(pl, v), hn_form_argument(pl->f, a->buffer, 0, false),
+                 from, pl->layout->vector);
+}
+
 static void emit_reads(hn_gpu_planner *pl, const vector *v, reads which) {
-    hn_expr last = v->run->last;
     for (uint32_t k = 0; k < pl->arrays.count; k++) {
         const hn_gpu_array *a = &pl->arrays.items[k];
         if (a->square || !is_missing(pl, a) ||
             !(which & (is_streamed(pl, a->index) ? READS_MEMORY : READS_CACHE)))
             continue;
-        hn_expr from = hn_sym_subst(pl->sym, hn_gpu_assume(pl, a->index), &last, &v->begin, 1);
-        hn_form_move(pl->f, a->memory, first_in(pl, v),
-                     hn_form_argument(pl->f, a->buffer, 0, false), from, pl->layout->vector);
+        emit_read(pl, v, a);
     }
 }
 
@@ -688,6 +701,20 @@ static void emit_store(hn_gpu_planner *pl, const vector *v, const hn_kernel_stor
     hn_form_store(pl->f, memory, index, pl->values[store->value], store->mode);
 }
 
+/* What the rows before have come to, and this one. */
+static void emit_column_steps(hn_gpu_planner *pl, const vector *v) {
+    for (uint32_t k = 0; k < pl->phase->columns.count; k++) {
+        const hn_kernel_column *c = &pl->phase->columns.items[k];
+        const hn_fmem m = pl->columns[pl->first_column + k];
+        hn_expr at = hn_sym_add(pl->sym, first_in(pl, v), v->j);
+        hn_freg reg = hn_form_add_register(pl->f, c->op, c->dtype);
+        hn_form_init(pl->f, reg);
+        hn_form_set(pl->f, reg, load_of(pl, m, at), 0);
+        hn_form_step(pl->f, reg, pl->values[c->value], 0);
+        keep(pl, m, at, hn_form_result(pl->f, reg, false));
+    }
+}
+
 static void open_elements(hn_gpu_planner *pl, vector *v) {
     const uint32_t width = pl->layout->vector;
     v->j = hn_gpu_num(pl, 0);
@@ -720,6 +747,7 @@ static void emit_elements(hn_gpu_planner *pl, vector *v) {
     emit_ops(pl, v, false);
     if (pl->sums) emit_sum_steps(pl, v);
     else hn_gpu_emit_steps(pl);
+    emit_column_steps(pl, v);
     emit_stores(pl, v);
     close_elements(pl);
 }
@@ -777,10 +805,36 @@ static void emit_memory_reads(hn_gpu_planner *pl, const hn_gpu_run *run) {
     close_vectors(pl, &v);
 }
 
+void hn_gpu_emit_shared_reads(hn_gpu_planner *pl, const hn_gpu_run *run) {
+    mark_varying(pl, run->last);
+    list_arrays(pl, run);
+    bool any = false;
+    for (uint32_t k = 0; k < pl->arrays.count && !any; k++)
+        any = is_missing(pl, &pl->arrays.items[k]) && is_same_for_rows(pl, &pl->arrays.items[k]);
+    if (!any) return;
+    vector v = open_vectors(pl, run, false);
+    for (uint32_t k = 0; k < pl->arrays.count; k++) {
+        hn_gpu_array *a = &pl->arrays.items[k];
+        if (!is_missing(pl, a) || !is_same_for_rows(pl, a)) continue;
+        emit_read(pl, &v, a);
+        a->is_loaded = true;
+    }
+    close_vectors(pl, &v);
+}
+
+uint32_t hn_gpu_open_vectors(hn_gpu_planner *pl, const hn_gpu_run *run, hn_expr *out_at,
+                             hn_expr *out_begin) {
+    vector v = open_vectors(pl, run, false);
+    *out_at = first_in(pl, &v);
+    *out_begin = v.begin;
+    return v.open;
+}
+
 void hn_gpu_emit_step(hn_gpu_planner *pl, const hn_gpu_run *run) {
     mark_varying(pl, run->last);
     list_arrays(pl, run);
-    bool apart = (pl->layout->unroll > 1 || run->tile) && any_missing(pl);
+    bool apart = (pl->layout->unroll > 1 || run->tile) && any_missing(pl) &&
+                 (pl->layout->keeps || !pl->k->slabs);
     if (run->tile) emit_square_reads(pl, run);
     if (apart) emit_memory_reads(pl, run);
     if (run->tile) {

@@ -86,6 +86,8 @@ hn_status hn_form_plans_cpu(const hn_program *program, const hn_kernel *kernel,
                             hn_arena *arena, hn_arena *scratch, hn_form **out,
                             uint32_t *out_count) {
     const hn_form_cost work = hn_kernel_work(program, kernel);
+    if (kernel->slabs)
+        return HN_ERROR(HN_INTERNAL, "a form of ranges has no reductions down columns of rows");
     for (*out_count = 0; *out_count < most; ++*out_count) {
         hn_cpu_plan *plan;
         HN_TRY(hn_cpu_plan_begin(program, kernel, vector_bytes, facts, scratch, &plan));

@@ -464,6 +464,7 @@ static hn_status plan_layout(planner *pl, const layout *l, hn_arena *arena, hn_f
     pl->layout = l;
     pl->arrays.count = 0;
     if (pl->k->serial) HN_TRY(hn_gpu_plan_serial(pl, arena));
+    else if (pl->k->slabs) HN_TRY(hn_gpu_plan_mixed(pl, arena));
     else if (l->tile) HN_TRY(hn_gpu_plan_tiles(pl, arena));
     else if (is_elementwise(pl)) HN_TRY(hn_gpu_plan_elements(pl, arena));
     else HN_TRY(hn_gpu_plan_rows(pl, arena));
@@ -485,6 +486,7 @@ hn_status hn_form_plans_gpu(const hn_program *program, const hn_kernel *kernel,
     pl.work = hn_kernel_work(program, kernel);
     pl.is_across = kernel->mode == HN_VECTOR_OUTER && !hn_gpu_scans_along(&pl);
     uint32_t count = kernel->serial        ? 1
+                     : kernel->slabs       ? hn_gpu_list_mixed(&pl, items)
                      : is_elementwise(&pl) ? list_elements(&pl, items)
                                            : list_rows(&pl, items);
     if (kernel->serial)

@@ -217,9 +217,9 @@ static bool rows_too_few(sched *s, const attempt *a, const dims *new_inner) {
     return rows < 2 * (int64_t)s->options->threads && row > s->options->limits->long_row_elems;
 }
 
-/* `*out_why` is NULL when the loop joined. */
+/* `*out_why` is NULL when the loop joined. `shares_reads`: only if both read something in common. */
 static hn_status try_join(sched *s, uint32_t index, hn_loop *loop, uint32_t origin,
-                          const char **out_why) {
+                          bool shares_reads, const char **out_why) {
     group *g = &s->groups.items[index];
     *out_why = !g->is_loop                       ? "the producer is an extern operation"
                : g->form == GROUP_SINGLE         ? "scans and scatters stay alone"
@@ -252,6 +252,10 @@ static hn_status try_join(sched *s, uint32_t index, hn_loop *loop, uint32_t orig
                 ((member){.loop = same_outer ? g->members.items[k].loop : &a.loops[k]}));
     if (!reads_are_local(s, &trial, &a.loops[count])) {
         *out_why = "it reads what other rows make";
+        return NULL;
+    }
+    if (shares_reads && !mixed_shares_reads(s, &trial, &a.loops[count])) {
+        *out_why = "rows and columns share nothing that both read";
         return NULL;
     }
     for (uint32_t k = 0; k < count && !same_outer; k++) {
@@ -318,24 +322,32 @@ static void reduce_to_pointwise(sched *s, hn_loop *loop) {
 
 static void note_access(sched *s, const hn_loop *loop, uint32_t index) {
     for (hn_sid k = 1; k < loop->body.count; k++)
-        if (loop->body.items[k].kind == HN_SOP_LOAD)
+        if (loop->body.items[k].kind == HN_SOP_LOAD &&
+            s->reader_group[loop->body.items[k].buffer] <= index)
             s->reader_group[loop->body.items[k].buffer] = index + 1;
     if (loop->kind == HN_LOOP_SCATTER) s->reader_group[loop->store.buffer] = index + 1;
     s->writer_group[loop->store.buffer] = index + 1;
     if (loop->indices.buffer) s->writer_group[loop->indices.buffer] = index + 1;
 }
 
-static hn_status place_loop(sched *s, hn_loop *loop, uint32_t origin) {
-    /* Not older than what it reads, nor than who wrote or reads the buffer that it writes. */
-    uint32_t newest = s->writer_group[loop->store.buffer],
-             shared = s->reader_group[loop->store.buffer];
-    if (shared > newest) newest = shared;
-    shared = 0;
+/* Not older than what it reads, nor than who wrote or reads the buffer that it writes. */
+static uint32_t newest_needed(const sched *s, const hn_loop *loop) {
+    uint32_t newest = s->writer_group[loop->store.buffer];
+    if (s->reader_group[loop->store.buffer] > newest) newest = s->reader_group[loop->store.buffer];
     for (hn_sid k = 1; k < loop->body.count; k++) {
         const hn_sop *op = &loop->body.items[k];
-        if (op->kind != HN_SOP_LOAD) continue;
-        if (s->writer_group[op->buffer] > newest) newest = s->writer_group[op->buffer];
-        if (s->reader_group[op->buffer] > shared) shared = s->reader_group[op->buffer];
+        if (op->kind == HN_SOP_LOAD && s->writer_group[op->buffer] > newest)
+            newest = s->writer_group[op->buffer];
+    }
+    return newest;
+}
+
+static hn_status place_loop(sched *s, hn_loop *loop, uint32_t origin) {
+    uint32_t newest = newest_needed(s, loop), shared = 0;
+    for (hn_sid k = 1; k < loop->body.count; k++) {
+        const hn_sop *op = &loop->body.items[k];
+        if (op->kind == HN_SOP_LOAD && s->reader_group[op->buffer] > shared)
+            shared = s->reader_group[op->buffer];
     }
     uint32_t candidates[2] = {newest, shared > newest ? shared : 0}, index = 0;
     bool joined = false;
@@ -345,7 +357,7 @@ static hn_status place_loop(sched *s, hn_loop *loop, uint32_t origin) {
         if (candidates[c] <= s->barrier) continue;
         index = candidates[c] - 1;
         const char *why;
-        HN_TRY(try_join(s, index, loop, origin, &why));
+        HN_TRY(try_join(s, index, loop, origin, false, &why));
         joined = !why;
         if (why) explain(s, index, origin, why);
     }
@@ -354,13 +366,141 @@ static hn_status place_loop(sched *s, hn_loop *loop, uint32_t origin) {
     return NULL;
 }
 
+/* A reduction down columns joins one of the last row kernels, if it may. `says_why`: when not; it is
+ * tried twice. */
+static hn_status place_columns(sched *s, const hn_loop *loop, uint32_t origin, bool says_why,
+                               bool *out_placed) {
+    enum { MOST_TRIED = 16 };
+    const uint32_t needed = newest_needed(s, loop);
+    *out_placed = false;
+    for (uint32_t index = s->groups.count, tried = 0; index-- > s->barrier && tried < MOST_TRIED;
+         tried++) {
+        hn_loop *first, *second;
+        const char *why;
+        if (index + 1 < needed) return NULL;
+        if (!mixed_fits(s, &s->groups.items[index], loop, &why)) {
+            if (says_why && s->groups.items[index].form == GROUP_ROW)
+                explain(s, index, origin, why);
+            continue;
+        }
+        HN_NEW(s->arena, first, 1);
+        HN_TRY(mixed_first_stage(s, loop, first));
+        HN_TRY(try_join(s, index, first, origin, true, &why));
+        if (why) {
+            if (says_why) explain(s, index, origin, why);
+            continue;
+        }
+        HN_NEW(s->arena, second, 1);
+        HN_TRY(mixed_second_stage(s, &s->groups.items[index], loop, second));
+        note_access(s, first, index);
+        *out_placed = true;
+        return place_loop(s, second, origin);
+    }
+    return NULL;
+}
+
+/* ---- the order ---- */
+
+/* Reductions down columns may come before those of the rows, and wait for them; so does what reads
+ * their results. */
+static bool is_touched(const hn_loop *waiting, const hn_loop *loop, bool *out_reads) {
+    bool writes = waiting->store.buffer == loop->store.buffer ||
+                  (loop->indices.buffer && loop->indices.buffer == waiting->store.buffer);
+    for (hn_sid k = 1; k < waiting->body.count; k++)
+        if (waiting->body.items[k].kind == HN_SOP_LOAD)
+            writes |=
+                waiting->body.items[k].buffer == loop->store.buffer ||
+                (loop->indices.buffer && waiting->body.items[k].buffer == loop->indices.buffer);
+    for (hn_sid k = 1; k < loop->body.count; k++)
+        if (loop->body.items[k].kind == HN_SOP_LOAD)
+            *out_reads |=
+                loop->body.items[k].buffer == waiting->store.buffer ||
+                (waiting->indices.buffer && loop->body.items[k].buffer == waiting->indices.buffer);
+    return writes;
+}
+
+/* Whether nothing behind group `index` depends on it, or writes what it reads: it may come later. */
+static bool may_move(const sched *s, uint32_t index) {
+    const group *g = &s->groups.items[index];
+    if (!g->is_loop || g->form != GROUP_FLAT || g->members.count != 1 || index < s->barrier)
+        return false;
+    const hn_loop *loop = g->members.items[0].loop;
+    bool free = loop->kind == HN_LOOP_POINTWISE &&
+                s->writer_group[loop->store.buffer] == index + 1 &&
+                s->reader_group[loop->store.buffer] <= index;
+    for (hn_sid k = 1; k < loop->body.count && free; k++)
+        if (loop->body.items[k].kind == HN_SOP_LOAD)
+            free = s->writer_group[loop->body.items[k].buffer] <= index;
+    return free;
+}
+
+/* Elements that a reduction of rows reads, made by a kernel of their own, are made where the other
+ * ones that it reads are: these two kernels had nothing in common so far. */
+static hn_status gather_producers(sched *s, const hn_loop *loop) {
+    const uint32_t newest = newest_needed(s, loop);
+    if (!s->options->limits->mixed_slabs || s->options->no_fusion || !newest ||
+        loop->kind != HN_LOOP_REDUCE || is_column_reduction(s, loop))
+        return NULL;
+    for (hn_sid k = 1; k < loop->body.count; k++) {
+        const hn_sop *op = &loop->body.items[k];
+        const uint32_t maker = op->kind == HN_SOP_LOAD ? s->writer_group[op->buffer] : 0;
+        const char *why;
+        if (!maker || maker == newest || !may_move(s, maker - 1)) continue;
+        group *from = &s->groups.items[maker - 1];
+        hn_loop *moved = from->members.items[0].loop;
+        HN_TRY(try_join(s, newest - 1, moved, from->members.items[0].origin, false, &why));
+        if (why) continue;
+        from->members.count = 0;
+        note_access(s, moved, newest - 1);
+    }
+    return NULL;
+}
+
 static hn_status place_loop_item(sched *s, hn_loop *loop, uint32_t origin) {
     hn_loop *second;
-    loop_normalize(s, loop);
-    reduce_to_pointwise(s, loop);
+    bool placed = false;
+    if (mixed_may_join(s, loop)) HN_TRY(place_columns(s, loop, origin, true, &placed));
+    if (placed) return NULL;
+    HN_TRY(gather_producers(s, loop));
     HN_TRY(loop_split(s, loop, &second));
     HN_TRY(place_loop(s, loop, origin));
     return second ? place_loop(s, second, origin) : NULL;
+}
+
+typedef struct waiting_loops {
+    struct {
+        hn_loop *loop;
+        uint32_t origin;
+    } items[MAX_MEMBERS];
+    uint32_t count;
+} waiting_loops;
+
+static hn_status place_waiting(sched *s, waiting_loops *w) {
+    for (uint32_t k = 0; k < w->count; k++)
+        HN_TRY(place_loop_item(s, w->items[k].loop, w->items[k].origin));
+    w->count = 0;
+    return NULL;
+}
+
+static hn_status place_or_wait(sched *s, waiting_loops *w, const hn_item_info *item) {
+    bool placed = false, writes = false, waits = false;
+    loop_normalize(s, item->loop);
+    reduce_to_pointwise(s, item->loop);
+    for (uint32_t k = 0; k < w->count; k++)
+        writes |= is_touched(w->items[k].loop, item->loop, &waits);
+    if (writes || w->count == MAX_MEMBERS || item->loop->kind == HN_LOOP_SCATTER) {
+        HN_TRY(place_waiting(s, w));
+        waits = false;
+    }
+    if (!waits && mixed_may_join(s, item->loop)) {
+        HN_TRY(place_columns(s, item->loop, item->origin, false, &placed));
+        waits = !placed;
+    }
+    if (placed) return NULL;
+    if (!waits) return place_loop_item(s, item->loop, item->origin);
+    w->items[w->count].loop = item->loop;
+    w->items[w->count++].origin = item->origin;
+    return NULL;
 }
 
 static hn_status place_other(sched *s, hn_item i) {
@@ -382,6 +522,7 @@ static hn_status place_other(sched *s, hn_item i) {
 
 hn_status sched_fuse(sched *s) {
     /* Splitting adds at most one buffer an item. */
+    waiting_loops waiting = {0};
     uint32_t most = s->p->buffers.count + s->p->items.count;
     HN_NEW(s->scratch, s->writer_group, most);
     HN_NEW(s->scratch, s->reader_group, most);
@@ -389,8 +530,13 @@ hn_status sched_fuse(sched *s) {
     HN_NEW(s->scratch, s->writers, most);
     for (hn_item i = 1; i < s->p->items.count; i++) {
         hn_item_info *item = item_of(s, i);
-        if (item->kind == HN_ITEM_LOOP) HN_TRY(place_loop_item(s, item->loop, item->origin));
-        else HN_TRY(place_other(s, i));
+        if (item->kind == HN_ITEM_LOOP) {
+            HN_TRY(place_or_wait(s, &waiting, item));
+            continue;
+        }
+        HN_TRY(place_waiting(s, &waiting));
+        HN_TRY(place_other(s, i));
     }
+    HN_TRY(place_waiting(s, &waiting));
     return hn_sym_status(s->sym);
 }

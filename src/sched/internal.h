@@ -22,6 +22,9 @@ typedef struct member {
     uint32_t origin;
     dims inner; /* POINTWISE in a flat group: empty; REDUCE: its reduction dims */
     uint32_t phase;
+    /* A reduction down columns, of slabs: a POINTWISE loop over rows and columns, which combines by
+     * its reduce_op what it stores; its store index is of the first slab. */
+    bool is_column;
 } member;
 
 /* flat: pointwise loops of one space, no row decided; row: outer dims and inner ones; column: rows
@@ -37,6 +40,8 @@ typedef struct group {
     } members;
     hn_item item; /* of an extern or assert: not fusable */
     bool is_loop;
+    uint32_t slabs;     /* of rows, for members that are columns; 0: there are none */
+    hn_expr slab_elems; /* columns */
 } group;
 
 typedef struct sched {
@@ -94,6 +99,19 @@ hn_status loop_split(sched *s, hn_loop *loop, hn_loop **out_second) HN_MUST_USE;
 /* A reduction whose lanes should be rows: its loads are contiguous along the last parallel dim. */
 bool is_column_reduction(sched *s, const hn_loop *loop);
 hn_status sched_fuse(sched *s) HN_MUST_USE;
+
+/* mixed.c: sums down columns in a row kernel. */
+/* Whether a loop is such a reduction as may join one. */
+bool mixed_may_join(sched *s, const hn_loop *loop);
+/* Whether the group's rows are those of the loop; `*out_why` when not. */
+bool mixed_fits(sched *s, const group *g, const hn_loop *loop, const char **out_why);
+/* What joins: a copy over rows and columns, without a buffer. */
+hn_status mixed_first_stage(sched *s, const hn_loop *loop, hn_loop *out) HN_MUST_USE;
+/* Some member reads a buffer where the new loop does, along rows and columns. */
+bool mixed_shares_reads(sched *s, const group *g, const hn_loop *loop);
+/* The last member of the group is the first stage of `whole`: makes its buffer, and what combines
+ * the slabs. */
+hn_status mixed_second_stage(sched *s, group *g, const hn_loop *whole, hn_loop *out) HN_MUST_USE;
 
 /* plan.c */
 hn_status sched_plan(sched *s, group *g, hn_step *out) HN_MUST_USE;

@@ -10,6 +10,10 @@ enum { INNER_ORDINAL = 8 };
  * memory. */
 enum { RECOMPUTE_MAX_OPS = 3, RECOMPUTE_MAX_LOADS = 2 };
 
+/* ... and this small where slabs of rows are taken: registers have what it loads, and none to spare
+ * for what it makes. */
+enum { MIXED_MAX_OPS = 6, MIXED_MAX_LOADS = 4 };
+
 typedef struct plan {
     sched *s;
     group *g;
@@ -178,6 +182,7 @@ static bool is_cheap(const plan *p, uint32_t w) {
         if (!hn_op_has(op->op, HN_TRAIT_RECOMPUTE) && !again) return false;
         ops++;
     }
+    if (p->g->slabs) return ops <= MIXED_MAX_OPS && loads <= MIXED_MAX_LOADS;
     return ops <= (again ? again : RECOMPUTE_MAX_OPS) && loads <= RECOMPUTE_MAX_LOADS;
 }
 
@@ -314,6 +319,15 @@ static hn_expr position_of(plan *p, uint32_t m) {
 static hn_status add_member(plan *p, uint32_t m, uint32_t phase, hn_kernel_phase *out) {
     const hn_loop *loop = loop_of(p, m);
     HN_TRY(inline_member(p, m, phase, out, &p->own_value[m]));
+    if (p->g->members.items[m].is_column) {
+        hn_kernel_column column = {.op = loop->reduce_op,
+                                   .dtype = out->body.items[p->own_value[m]].dtype,
+                                   .value = p->own_value[m],
+                                   .buffer = loop->store.buffer,
+                                   .index = loop->store.index};
+        HN_PUSH(p->s->arena, &out->columns, column);
+        return NULL;
+    }
     if (loop->kind != HN_LOOP_REDUCE && loop->kind != HN_LOOP_SCAN) return NULL;
     hn_kernel_reduce reduce = {.op = loop->reduce_op,
                                .dtype = out->body.items[p->own_value[m]].dtype,
@@ -477,7 +491,7 @@ static hn_status add_stores(plan *p, const uint32_t *at) {
     for (uint32_t m = 0; m < p->g->members.count; m++) {
         const hn_loop *loop = loop_of(p, m);
         hn_buf b = loop->store.buffer;
-        if (loop->kind == HN_LOOP_REDUCE ||
+        if (loop->kind == HN_LOOP_REDUCE || p->g->members.items[m].is_column ||
             (!p->kept[m] && !needed_outside(p, b) && loop->kind == HN_LOOP_POINTWISE))
             continue;
         hn_kernel_phase *phase = &p->k->phases.items[at[m]];
@@ -579,6 +593,8 @@ hn_status sched_plan(sched *s, group *g, hn_step *out) {
     HN_TRY(add_stores(&p, at));
     HN_TRY(choose_locals(&p));
     HN_TRY(store_results(&p, at));
+    p.k->slabs = g->slabs;
+    p.k->slab_elems = g->slab_elems;
     p.k->origin = g->members.items[count - 1].origin;
     p.k->loop_count = count;
     p.k->threads = s->options->threads;

@@ -33,6 +33,7 @@ static void count_uses(sched *s) {
 
 static hn_status plan_group(sched *s, group *g) {
     hn_step step = {.item = g->item};
+    if (g->is_loop && !g->members.count) return NULL; /* all have moved to another group */
     if (g->is_loop) HN_TRY(sched_plan(s, g, &step));
     else
         step.kind =

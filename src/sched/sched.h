@@ -27,6 +27,15 @@ typedef struct hn_kernel_reduce {
     uint32_t slot;    /* HN_SOP_RESULT's number */
 } hn_kernel_reduce;
 
+/* A reduction down the columns of the rows: each slab of rows has a row of partial results. */
+typedef struct hn_kernel_column {
+    hn_op op;       /* a REDUCE row without positions */
+    hn_dtype dtype; /* of the values combined, and of the buffer */
+    hn_sid value;
+    hn_buf buffer; /* [slabs, columns] */
+    hn_expr index; /* of slab 0; over inner variables only, each element of a row another one */
+} hn_kernel_column;
+
 typedef struct hn_kernel_phase {
     uint32_t rank;
     hn_expr vars[HN_MAX_RANK]; /* inner loops, outermost first */
@@ -39,6 +48,10 @@ typedef struct hn_kernel_phase {
         hn_kernel_reduce *items;
         uint32_t count, cap;
     } reduces;
+    struct {
+        hn_kernel_column *items;
+        uint32_t count, cap;
+    } columns;
     /* reduces[0] is a scan: its running value is HN_SOP_RESULT(slot) within this phase */
     bool scan;
 } hn_kernel_phase;
@@ -60,6 +73,10 @@ typedef struct hn_kernel {
     hn_expr vars[HN_MAX_RANK];
     hn_vector_mode mode;
     bool serial; /* may not be split (scatter) */
+    /* phases have reductions down columns: slab s of rows are those from s * ceil(rows / slabs) on,
+     * and its partial results begin at s * slab_elems. 0: there are none */
+    uint32_t slabs;
+    hn_expr slab_elems;
     struct {
         hn_kernel_phase *items;
         uint32_t count, cap;
@@ -109,6 +126,13 @@ typedef struct hn_sched_limits {
      * that an index picks, is computed again up to this
      * cost, in ops: it is cheaper than memory. 0: only what is cheap everywhere */
     int64_t long_row_again_ops;
+    /* Reductions down columns of what a row kernel reads join it (mixed.c): the fewest slabs of
+     * rows, 0: none do; the elements of a slab's partial results below which there are more slabs,
+     * up to so many times as many; */
+    int64_t mixed_slabs, mixed_slab_elems, mixed_slabs_factor;
+    int64_t mixed_min_elems;   /* rows x columns: less is in some cache, */
+    int64_t mixed_min_rows;    /* of a slab, */
+    int64_t mixed_columns_max; /* and all columns of such reductions of a kernel */
 } hn_sched_limits;
 
 /* What to plan for. */

@@ -1,0 +1,296 @@
+/* gpu_mixed.c: rows and reductions down their columns in one kernel.
+ *
+ * A group takes a slab of rows, `rows` of them at a time, each by `width` threads. A thread has the
+ * same columns of every row: what it adds up stays in registers, and rows are read once. At the end
+ * the threads that have the same columns combine what they have, and the slab's row of partial
+ * results is stored.
+ *
+ *     m5[..] = nothing
+ *     for rows of the slab { the phases of a row; m5[V*u + j] += %9 }
+ *     move m4[slab * columns + ...] = m5[V*u] count V
+ *
+ * Registers keep a row over its phases, and what is the same for all rows over all of them. Where
+ * they do not suffice each phase reads the row once more, which a cache has. */
+#include "kernel/gpu_internal.h"
+
+typedef hn_gpu_planner planner;
+typedef hn_gpu_layout layout;
+
+/* ---- what a layout costs ---- */
+
+static const uint32_t group_sizes[] = {256, 512, 128, 1024, 64};
+
+/* Beside what a thread keeps: addresses, and what an element of a vector takes. And the most vectors
+ * that it takes: each is a copy of the loops' bodies. */
+enum { OTHER_REGISTERS = 28, ELEMENT_REGISTERS = 1, VECTORS_MOST = 64 };
+
+/* A row that is read again from a cache takes so much of the time of memory. */
+static const double part_of_again = 0.15, part_of_latency = 0.4;
+
+/* Rows side by side exchange an element's partial results in so many ns. */
+static const double combine_ns = 60;
+
+/* A thread that has more bytes under way is a long text, and there are fewer threads: for each factor
+ * of two so much. */
+enum { BYTES_OF_ROWS = 64 };
+static const double byte_factor = 0.02;
+
+typedef struct mixed_info {
+    int64_t rows, elems;               /* of the kernel; of the longest phase */
+    uint32_t vector, phases, acrosses; /* phases that read from memory */
+    int64_t row_bytes, shared_bytes; /* read for 1024 elements: of the row; the same for all rows */
+    int64_t column_bytes;            /* of an element's partial results */
+    bool may_keep;
+} mixed_info;
+
+static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+static double least(double a, double b) { return a < b ? a : b; }
+static int64_t hint(const planner *pl, hn_expr e) { return hn_sym_hint(pl->sym, e, 1024); }
+
+static void add_phase(const planner *pl, const hn_kernel_phase *phase, mixed_info *out) {
+    int64_t elems = hint(pl, hn_gpu_extents(pl, phase->vars, phase->rank));
+    out->acrosses += phase->reduces.count;
+    for (uint32_t k = 0; k < phase->columns.count; k++)
+        out->column_bytes += (int64_t)hn_dtype_facts(phase->columns.items[k].dtype)->size_bytes;
+    if (!phase->rank) return;
+    hn_expr last = phase->vars[phase->rank - 1];
+    uint32_t vector = hn_gpu_vector(pl, phase, phase->vars, phase->rank);
+    int64_t row = hn_gpu_bytes_read(pl, phase, pl->k->rank ? pl->k->vars[0] : 0, last),
+            all = hn_gpu_bytes_read(pl, phase, 0, last);
+    if (elems > out->elems) out->elems = elems;
+    if (vector < out->vector) out->vector = vector;
+    if ((all - row) * 1024 > out->shared_bytes) out->shared_bytes = (all - row) * 1024;
+    out->phases += row > 0;
+}
+
+static mixed_info info_of(const planner *pl) {
+    mixed_info out = {.elems = 1, .vector = HN_FORM_MOVE_MOST, .may_keep = hn_gpu_may_keep(pl)};
+    out.rows = hint(pl, hn_gpu_extents(pl, pl->k->vars, pl->k->rank));
+    for (uint32_t f = 0; f < pl->k->phases.count; f++) add_phase(pl, &pl->k->phases.items[f], &out);
+    out.row_bytes = 4 * hn_gpu_kept_registers(pl, 1024);
+    return out;
+}
+
+static int64_t registers_of(const mixed_info *info, const layout *l) {
+    int64_t taken = (int64_t)l->vector * l->unroll, kept = l->keeps ? taken : 2 * l->vector;
+    return OTHER_REGISTERS + l->vector * ELEMENT_REGISTERS + taken * info->column_bytes / 4 +
+           kept * (info->row_bytes + info->shared_bytes) / 4096;
+}
+
+/* Memory is busy when enough reads are under way: see predicted_ns of plan_gpu.c. */
+static double predicted_ns(const planner *pl, const mixed_info *info, const layout *l,
+                           int64_t registers) {
+    const hn_gpu_facts *facts = pl->facts;
+    const uint32_t threads = l->width * l->rows;
+    double resident = least(facts->resident / threads, (double)facts->groups);
+    resident = least(resident, (double)(facts->registers / (registers * threads)));
+    if (hn_gpu_shared_bytes(pl, l))
+        resident = least(resident, (double)(facts->shared_all_bytes / hn_gpu_shared_bytes(pl, l)));
+    /* there are no more groups than slabs */
+    resident = least(resident, (double)pl->k->slabs / facts->multiprocessors);
+    if (resident < 1) resident = 1;
+    uint32_t levels = 0;
+    for (uint32_t half = l->width; half > facts->shuffle; half /= 2) levels++;
+    double taken = l->vector * (l->keeps ? l->unroll : 2), slabs = pl->k->slabs,
+           flight = resident * threads * taken * (double)info->row_bytes / 1024,
+           steps = l->keeps ? 1 : (double)ceil_div(l->unroll, 2), reads = facts->latency_ns * steps,
+           again = l->keeps ? 0 : reads * (info->phases - 1) * part_of_latency,
+           life = reads + again +
+                  (l->width > 1 ? info->acrosses : 0) * (1.0 + levels) * facts->barrier_ns,
+           share = least(1, flight / facts->flight_bytes * reads / life);
+    double all = least(resident * facts->multiprocessors, slabs), waves = slabs / all,
+           tail = (double)ceil_div(pl->k->slabs, (int64_t)all) / waves,
+           /* written, and read by what combines them */
+        columns = 2 * (double)info->elems * (double)info->column_bytes * slabs,
+           memory = (hn_gpu_bytes_once(pl) + columns) / (facts->bytes_per_ns * share);
+    if (!l->keeps) memory *= 1 + part_of_again * (info->phases - 1);
+    /* the rows of a group that went side by side, element by element */
+    double combined = l->rows > 1
+                          ? (double)l->vector * l->unroll * combine_ns *
+                                (double)(info->column_bytes / 4 + 1) * (waves < 1 ? 1 : waves)
+                          : 0,
+           factor = 1;
+    for (double bytes = taken * (double)info->row_bytes / 1024; bytes > BYTES_OF_ROWS; bytes /= 2)
+        factor += byte_factor;
+    return facts->launch_ns + memory * tail * factor + life + combined;
+}
+
+/* Best first. */
+static void keep_layout(layout *items, uint32_t *count, layout l) {
+    uint32_t at = *count;
+    if (at < HN_GPU_PLANS_MAX) ++*count;
+    else if (items[--at].ns <= l.ns) return;
+    for (; at > 0 && items[at - 1].ns > l.ns; at--) items[at] = items[at - 1];
+    items[at] = l;
+}
+
+static bool fits(const planner *pl, const layout *l, int64_t registers) {
+    return registers <= pl->facts->registers_thread &&
+           registers * l->width * l->rows <= pl->facts->registers;
+}
+
+/* `any`: also with more registers than there are, which a compiler puts into memory. */
+static uint32_t list(const planner *pl, const mixed_info *info, bool any, layout *items) {
+    const uint32_t most = pl->facts->threads_max;
+    const int64_t vectors = ceil_div(info->elems, info->vector);
+    uint32_t kept = 0;
+    for (size_t t = 0; t < sizeof group_sizes / sizeof *group_sizes; t++) {
+        const uint32_t threads = group_sizes[t];
+        for (uint32_t width = 1; width <= threads && threads <= most; width *= 2) {
+            if (ceil_div(vectors, width) > VECTORS_MOST || (width > 1 && width / 2 >= vectors))
+                continue;
+            for (int keeps = 1; keeps >= 0; keeps--) {
+                layout l = {.width = width,
+                            .rows = threads / width,
+                            .vector = info->vector,
+                            .unroll = (uint32_t)ceil_div(vectors, width),
+                            .keeps = keeps};
+                int64_t registers = registers_of(info, &l);
+                if ((keeps && !info->may_keep) || (!any && !fits(pl, &l, registers)) ||
+                    hn_gpu_shared_bytes(pl, &l) > pl->facts->shared_bytes)
+                    continue;
+                l.ns = predicted_ns(pl, info, &l, registers);
+                keep_layout(items, &kept, l);
+            }
+        }
+    }
+    return kept;
+}
+
+uint32_t hn_gpu_list_mixed(const planner *pl, layout items[HN_GPU_PLANS_MAX]) {
+    const mixed_info info = info_of(pl);
+    uint32_t count = list(pl, &info, false, items);
+    return count ? count : list(pl, &info, true, items);
+}
+
+/* ---- the form ---- */
+
+/* The elements of a phase that the thread has: the same in each row. */
+static hn_gpu_run elements_of(const planner *pl, const hn_kernel_phase *phase) {
+    hn_gpu_run run = hn_gpu_run_of(pl, phase->vars, phase->rank);
+    run.first = pl->place;
+    run.width = pl->layout->width;
+    run.is_whole =
+        hn_sym_is_value(pl->sym, run.vectors, (int64_t)pl->layout->width * pl->layout->unroll);
+    return run;
+}
+
+static hn_fmem add_columns(planner *pl, hn_dtype dtype) {
+    const hn_gpu_layout *l = pl->layout;
+    hn_form_memory memory = {.space = HN_SPACE_PRIVATE,
+                             .dtype = dtype,
+                             .elems = hn_gpu_num(pl, (int64_t)l->vector * l->unroll),
+                             .is_read = true,
+                             .is_written = true};
+    return hn_form_add_memory(pl->f, memory);
+}
+
+static hn_expr open_unrolled(planner *pl, uint32_t count) {
+    hn_expr var = hn_form_symbol(pl->f, hn_gpu_num(pl, count));
+    hn_form_unrolled(pl->f, var, count);
+    return var;
+}
+
+static void begin_columns(planner *pl, const hn_kernel_phase *phase) {
+    for (uint32_t k = 0; k < phase->columns.count; k++) {
+        const hn_kernel_column *c = &phase->columns.items[k];
+        hn_freg reg = hn_form_add_register(pl->f, c->op, c->dtype);
+        hn_fmem m = pl->columns[pl->first_column + k] = add_columns(pl, c->dtype);
+        hn_expr at = open_unrolled(pl, pl->layout->vector * pl->layout->unroll);
+        hn_form_init(pl->f, reg);
+        hn_form_store(pl->f, m, at, hn_form_result(pl->f, reg, false), HN_STORE_SET);
+        hn_form_close(pl->f);
+    }
+}
+
+/* The rows of a group that have gone side by side. */
+static void combine_rows(planner *pl, const hn_kernel_column *c, hn_fmem m) {
+    const hn_gpu_layout *l = pl->layout;
+    hn_freg reg = hn_form_add_register(pl->f, c->op, c->dtype);
+    hn_expr at = open_unrolled(pl, l->vector * l->unroll);
+    hn_sop load = {.kind = HN_SOP_LOAD, .dtype = c->dtype, .buffer = m, .index = at};
+    hn_form_init(pl->f, reg);
+    hn_form_set(pl->f, reg, hn_form_value(pl->f, load), 0);
+    hn_form_across_threads(pl->f, reg, l->rows, l->width);
+    hn_form_store(pl->f, m, at, hn_form_result(pl->f, reg, false), HN_STORE_SET);
+    hn_form_close(pl->f);
+}
+
+static void store_columns(planner *pl, const hn_kernel_phase *phase) {
+    hn_gpu_run run = elements_of(pl, phase);
+    hn_expr at, begin, slab = hn_sym_mul(pl->sym, pl->f->group, pl->k->slab_elems);
+    for (uint32_t k = 0; k < phase->columns.count && pl->layout->rows > 1; k++)
+        combine_rows(pl, &phase->columns.items[k], pl->columns[pl->first_column + k]);
+    hn_form_if(pl->f, pl->row, hn_gpu_num(pl, 1));
+    uint32_t open = hn_gpu_open_vectors(pl, &run, &at, &begin);
+    for (uint32_t k = 0; k < phase->columns.count; k++) {
+        const hn_kernel_column *c = &phase->columns.items[k];
+        hn_expr to = hn_sym_subst(pl->sym, c->index, &run.last, &begin, 1);
+        hn_form_move(pl->f, hn_form_argument(pl->f, c->buffer, 0, true),
+                     hn_sym_add(pl->sym, slab, to), pl->columns[pl->first_column + k], at,
+                     pl->layout->vector);
+    }
+    while (open--) hn_form_close(pl->f);
+    hn_form_close(pl->f);
+}
+
+/* Opens the loop over the rows of the group's slab: pl->number is that of the thread. */
+static void open_slab(planner *pl) {
+    hn_expr rows = hn_gpu_extents(pl, pl->k->vars, pl->k->rank),
+            step = hn_gpu_num(pl, pl->layout->rows),
+            each = hn_sym_ceildiv(pl->sym, rows, hn_gpu_num(pl, pl->k->slabs)),
+            begin = hn_sym_mul(pl->sym, pl->f->group, each), first = hn_form_symbol(pl->f, rows);
+    pl->rows_end = hn_sym_min(pl->sym, hn_sym_add(pl->sym, begin, each), rows);
+    pl->number = hn_form_symbol(pl->f, hn_sym_add(pl->sym, rows, step));
+    hn_form_for(pl->f, first, begin, pl->rows_end, pl->layout->rows);
+    hn_form_let(pl->f, pl->number, hn_sym_add(pl->sym, first, pl->row));
+}
+
+static hn_status each_phase(planner *pl, void (*act)(planner *, const hn_kernel_phase *)) {
+    pl->first_column = 0;
+    for (uint32_t f = 0; f < pl->k->phases.count; f++) {
+        const hn_kernel_phase *phase = &pl->k->phases.items[f];
+        HN_TRY(hn_gpu_begin_phase(pl, phase));
+        if (phase->rank) act(pl, phase);
+        pl->first_column += phase->columns.count;
+    }
+    return NULL;
+}
+
+static void read_shared(planner *pl, const hn_kernel_phase *phase) {
+    hn_gpu_run run = elements_of(pl, phase);
+    if (pl->layout->keeps) hn_gpu_emit_shared_reads(pl, &run);
+}
+
+static void store_phase_columns(planner *pl, const hn_kernel_phase *phase) {
+    if (phase->columns.count) store_columns(pl, phase);
+}
+
+static bool has_locals(const planner *pl) {
+    for (uint32_t b = 0; b < pl->k->locals.count; b++)
+        if (pl->locals[b]) return true;
+    return false;
+}
+
+hn_status hn_gpu_plan_mixed(planner *pl, hn_arena *arena) {
+    uint32_t columns = 0;
+    for (uint32_t f = 0; f < pl->k->phases.count; f++)
+        columns += pl->k->phases.items[f].columns.count;
+    HN_TRY(hn_form_create(pl->p, arena, pl->layout->width * pl->layout->rows,
+                          hn_gpu_num(pl, pl->k->slabs), &pl->f));
+    HN_NEW(pl->scratch, pl->columns, columns + 1);
+    HN_TRY(hn_gpu_begin_rows(pl));
+    HN_TRY(each_phase(pl, begin_columns));
+    HN_TRY(each_phase(pl, read_shared));
+    open_slab(pl);
+    pl->first_column = 0;
+    for (uint32_t f = 0; f < pl->k->phases.count; f++) {
+        HN_TRY(hn_gpu_emit_phase(pl, &pl->k->phases.items[f]));
+        pl->first_column += pl->k->phases.items[f].columns.count;
+    }
+    if (has_locals(pl)) hn_form_barrier(pl->f); /* the next row is written where this one is read */
+    hn_form_close(pl->f);
+    HN_TRY(each_phase(pl, store_phase_columns));
+    pl->rows_end = 0;
+    return NULL;
+}
