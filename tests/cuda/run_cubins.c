@@ -149,6 +149,21 @@ static hn_status add_step_for(collector *c, level *l, const hn_program *p, const
     return count ? add_kernel(c, l, codes, count) : HN_ERROR(HN_INTERNAL, "no plan");
 }
 
+/* The kernel of an operation, for where no library does the call. */
+static hn_status add_operation(collector *c, const hn_program *p, hn_item item, hn_arena *arena) {
+    const hn_extern *call = p->items.items[item].ext;
+    for (uint32_t k = 0; k < c->level_count; k++) {
+        level *l = &c->levels[k];
+        const hn_target_kind *kind = l->target.kind;
+        hn_kernel_code code = {.threads = 0};
+        if (!hn_operation_of(kind->limits->operations, p, call)) continue;
+        HN_TRY(kind->operation(p, call, arena, &code));
+        if (code.text.ptr && !hn_strmap_get(&l->seen, hn_str_of(code.name)))
+            HN_TRY(add_kernel(c, l, &code, 1));
+    }
+    return NULL;
+}
+
 static hn_status add_step(collector *c, const hn_program *p, const hn_kernel *kernel,
                           hn_arena *arena, hn_arena *scratch) {
     for (uint32_t k = 0; k < c->level_count; k++)
@@ -163,9 +178,11 @@ static hn_status add_program(collector *c, hn_program *p, hn_arena *arena, hn_ar
     const hn_sched_options sched = {.threads = hn_target_threads(first, 1),
                                     .limits = first->kind->limits};
     HN_TRY(hn_schedule_program(p, &sched, arena, scratch, &schedule));
-    for (uint32_t k = 0; k < schedule.steps.count; k++)
-        if (schedule.steps.items[k].kind == HN_STEP_KERNEL)
-            HN_TRY(add_step(c, p, schedule.steps.items[k].kernel, arena, scratch));
+    for (uint32_t k = 0; k < schedule.steps.count; k++) {
+        const hn_step *step = &schedule.steps.items[k];
+        if (step->kind == HN_STEP_KERNEL) HN_TRY(add_step(c, p, step->kernel, arena, scratch));
+        if (step->kind == HN_STEP_EXTERN) HN_TRY(add_operation(c, p, step->item, arena));
+    }
     return NULL;
 }
 
