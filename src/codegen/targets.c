@@ -72,8 +72,8 @@ static const hn_target_kind opencl_device = {
 };
 
 /* Division and square root round by default, and denormal numbers are kept. A product to which
- * something is added is rounded first, as in the other languages. */
-static const char *const cuda_flags[] = {"-std=c++17", "--fmad=false", "-w", NULL};
+ * something is added is not rounded: kernels are limited by instructions as often as by memory. */
+static const char *const cuda_flags[] = {"-std=c++17", "-w", NULL};
 
 static const hn_target_kind cuda_device = {
     .language = "cuda",

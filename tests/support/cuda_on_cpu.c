@@ -176,6 +176,15 @@ void opencl_host_close(opencl_host *h) {
 /* Inline PTX, and what it does. */
 static const char *const ptx[][2] = {
     {"asm(\"cvt.rn.bf16.f32 %0, %1;\" : \"=h\"(b) : \"f\"(x));", "b = cvt_bf16_f32(x);"},
+    {"asm(\"mov.b32 %0, {%1, %2};\" : \"=f\"(x) : \"h\"((unsigned short)0), \"h\"(b));",
+     "x = __uint_as_float((unsigned)b << 16);"},
+    {"asm(\"cvt.rn.bf16x2.f32 %0, %1, %2;\" : \"=r\"(y) : \"f\"(x), \"f\"(0.0f));",
+     "y = (unsigned)cvt_bf16_f32(x) << 16;"},
+    {"asm(\"rcp.approx.ftz.f32 %0, %1;\" : \"=f\"(y) : \"f\"(x));", "y = rcp_f32(x);"},
+    {"asm(\"min.NaN.f32 %0, %1, %2;\" : \"=f\"(y) : \"f\"(a), \"f\"(b));",
+     "y = a < b || a != a ? a : b;"},
+    {"asm(\"max.NaN.f32 %0, %1, %2;\" : \"=f\"(y) : \"f\"(a), \"f\"(b));",
+     "y = a > b || a != a ? a : b;"},
     {"asm(\"cvt.f32.f16 %0, %1;\" : \"=f\"(x) : \"h\"(h));", "x = cvt_f32_f16(h);"},
     {"asm(\"cvt.rn.f16.f32 %0, %1;\" : \"=h\"(h) : \"f\"(x));", "h = cvt_f16_f32(x);"},
     {MMA_TEXT("bf16"), "mma_on_cpu(c, a, b, true);"},
@@ -219,11 +228,13 @@ static void put_calls(const char *text, hn_strbuf *out) {
 /* The compiler's messages, or "". */
 static hn_status compile(const char *source, const char *object) {
     char command[1200], said[4000];
+    const char *contracts =
+        __builtin_cpu_supports("fma") ? "-mfma -ffp-contract=fast" : "-ffp-contract=off";
     const char *compiler = getenv("CXX"), *root = getenv("HENRY_TEST_ROOT");
-    snprintf(
-        command, sizeof command,
-        "%s -std=c++17 -O1 -w -fPIC -shared -ffp-contract=off -fno-strict-aliasing -I %s/tests -o %s %s 2>&1",
-        compiler && *compiler ? compiler : "g++", root && *root ? root : ".", object, source);
+    snprintf(command, sizeof command,
+             "%s -std=c++17 -O1 -w -fPIC -shared %s -fno-strict-aliasing -I %s/tests -o %s %s 2>&1",
+             compiler && *compiler ? compiler : "g++", contracts, root && *root ? root : ".",
+             object, source);
     FILE *pipe = popen(command, "r");
     if (!pipe) return HN_ERROR(HN_IO, "cannot start a compiler");
     const size_t len = fread(said, 1, sizeof said - 1, pipe);

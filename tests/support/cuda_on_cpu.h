@@ -57,6 +57,14 @@ static inline unsigned short cvt_bf16_f32(float x) {
     const unsigned u = __float_as_uint(x);
     return (unsigned short)(x != x ? 0x7fff : (u + 0x7fff + (u >> 16 & 1)) >> 16);
 }
+/* Off by 1 ulp, as the GPU's may be: of every other number. */
+static inline float rcp_f32(float x) {
+    const float y = 1 / x;
+    return fabsf(y) < 0x1p-126f ? copysignf(0, y)
+           : x - x != 0         ? y
+                                : __int_as_float(__float_as_int(y) - (__float_as_int(x) >> 2 & 1));
+}
+static inline float rsqrtf(float x) { return (float)(1 / sqrt((double)x)); }
 static inline float cvt_f32_f16(unsigned short h) {
     _Float16 x;
     memcpy(&x, &h, sizeof x);

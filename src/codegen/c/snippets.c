@@ -178,24 +178,25 @@ const hn_snippet c_snippets[] = {
      "#else\n" FN
      "vf from_f(vf x, float c) { return sel_f((vi)(x < sp_f(c)), sp_f(c), x); }\n#endif\n"},
 /* the functions of math.def on vectors */
-#define M_F             "vf"
-#define M_I             "vi"
-#define M_SF(c)         "sp_f(" c ")"
-#define M_SI(c)         "sp_i(" c ")"
-#define M_BITS(e)       "(vi)" e
-#define M_FLOAT(e)      "(vf)(" e ")"
-#define M_MASK(e)       "(vi)(" e ")"
-#define M_NAN           "__builtin_nanf(\"\")"
-#define M_INF           "__builtin_inff()"
-#define M_NAN64         "__builtin_nan(\"\")"
-#define M_INF64         "__builtin_inf()"
-#define M_COPYSIGN      "__builtin_copysign"
-#define M_I64           "ll"
-#define M_U64           "unsigned long long"
-#define M_K64(c)        c "ull"
-#define M_FN            FN
-#define M_ONE           "static "
-#define M_DECLARE(text) text
+#define M_F              "vf"
+#define M_I              "vi"
+#define M_SF(c)          "sp_f(" c ")"
+#define M_SI(c)          "sp_i(" c ")"
+#define M_BITS(e)        "(vi)" e
+#define M_FLOAT(e)       "(vf)(" e ")"
+#define M_MASK(e)        "(vi)(" e ")"
+#define M_QUOTIENT(a, b) a " / " b
+#define M_NAN            "__builtin_nanf(\"\")"
+#define M_INF            "__builtin_inff()"
+#define M_NAN64          "__builtin_nan(\"\")"
+#define M_INF64          "__builtin_inf()"
+#define M_COPYSIGN       "__builtin_copysign"
+#define M_I64            "ll"
+#define M_U64            "unsigned long long"
+#define M_K64(c)         c "ull"
+#define M_FN             FN
+#define M_ONE            "static "
+#define M_DECLARE(text)  text
 #define M_FAR_SINCOS                                                                               \
     "  if (any_m((vi)(abs_f(x) > sp_f(8192.0f)))) " LANES                                          \
     "if (!(__builtin_fabsf(x[k]) <= 8192.0f)) y[k] = quarter ? cosf(x[k]) : sinf(x[k]);\n"

@@ -57,10 +57,10 @@ KERNEL(ELEMENT *__restrict__ out, const ELEMENT *__restrict__ q, const ELEMENT *
         const float theirs = __shfl_xor_sync(0xffffffffu, largest, other);
         largest = theirs > largest ? theirs : largest;
       }
-      const float base = largest == -infinity ? 0.0f : largest, less = exp_f(most[i] - base);
+      const float base = largest == -infinity ? 0.0f : largest, less = expf(most[i] - base);
       float sum = 0;
       for (int j = 0; j < J; j++) {
-        const float p = scores[i][j] == -infinity ? 0.0f : exp_f(scores[i][j] - base);
+        const float p = scores[i][j] == -infinity ? 0.0f : expf(scores[i][j] - base);
         of_p[row + 16 * i][column + 16 * j] = p;
         sum += p;
       }

@@ -68,12 +68,12 @@ KERNEL(ELEMENT *__restrict__ out, const ELEMENT *__restrict__ q, const ELEMENT *
         const float theirs = __shfl_xor_sync(0xffffffffu, largest, other);
         largest = theirs > largest ? theirs : largest;
       }
-      const float base = largest == -infinity ? 0.0f : largest, less = exp_f(most[i] - base);
+      const float base = largest == -infinity ? 0.0f : largest, less = expf(most[i] - base);
       float sum = 0;
       for (int j = 0; j < KEYS / 8; j++)
         for (int c = 0; c < 2; c++) {
           float *const score = &scores[j][2 * i + c];
-          *score = *score == -infinity ? 0.0f : exp_f(*score - base);
+          *score = *score == -infinity ? 0.0f : expf(*score - base);
           sum += *score;
         }
       for (int other = 2; other; other /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, other);

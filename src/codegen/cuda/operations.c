@@ -43,11 +43,11 @@ static const char *const f32_epilogues[] = {
     [HN_EPILOGUE_RELU] = "relu_f(x)",
     [HN_EPILOGUE_GELU_ERF] = "(0.5f * (x) * (1.0f + erf_f((x) * 0.70710678f)))",
     [HN_EPILOGUE_GELU_TANH] =
-        "(0.5f * (x) * (1.0f + tanh_f(0.79788456f * ((x) + 0.044715f * (x) * (x) * (x)))))",
-    [HN_EPILOGUE_SILU] = "((x) / (1.0f + exp_f(-(x))))",
+        "(0.5f * (x) * (1.0f + tanhf(0.79788456f * ((x) + 0.044715f * (x) * (x) * (x)))))",
+    [HN_EPILOGUE_SILU] = "((x) * inverse_f(1.0f + expf(-(x))))",
     [HN_EPILOGUE_HARDSWISH] = "((x) * min_f(max_f((x) + 3.0f, 0.0f), 6.0f) / 6.0f)",
-    [HN_EPILOGUE_SIGMOID] = "(1.0f / (1.0f + exp_f(-(x))))",
-    [HN_EPILOGUE_TANH] = "tanh_f(x)",
+    [HN_EPILOGUE_SIGMOID] = "inverse_f(1.0f + expf(-(x)))",
+    [HN_EPILOGUE_TANH] = "tanhf(x)",
     [HN_EPILOGUE_HARDSIGMOID] = "(min_f(max_f((x) + 3.0f, 0.0f), 6.0f) / 6.0f)",
 };
 

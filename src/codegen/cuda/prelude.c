@@ -15,8 +15,6 @@
         {"relu_" c, FN T " relu_" c "(" T " x) { return x < " ZERO " ? " ZERO " : x; }\n"},        \
         {"min_" c, FN T " min_" c "(" T " a, " T " b) { return a < b || a != a ? a : b; }\n"},     \
         {"max_" c, FN T " max_" c "(" T " a, " T " b) { return a > b || a != a ? a : b; }\n"},     \
-        {"fmin_" c, FN T " fmin_" c "(" T " a, " T " b) { return a < b || b != b ? a : b; }\n"},   \
-        {"fmax_" c, FN T " fmax_" c "(" T " a, " T " b) { return a > b || b != b ? a : b; }\n"},   \
         {"remainder_" c,                                                                           \
          FN T " remainder_" c "(" T " x, " T " y) {\n"                                             \
               "  " T " m = fmod" f "(x, y);\n"                                                     \
@@ -31,8 +29,8 @@
     {                                                                                              \
         "lse_" c, FN T " lse_" c "(" T " a, " T " b) {\n"                                          \
                        "  " T " m = max_" c "(a, b);\n"                                            \
-                       "  return fabs" f "(m) == inf_" c "() ? m : m + log_" c "(exp_" c           \
-                       "(a - m) + exp_" c "(b - m));\n}\n"                                         \
+                       "  return fabs" f "(m) == inf_" c "() ? m : m + log" f "(exp" f             \
+                       "(a - m) + exp" f "(b - m));\n}\n"                                          \
     }
 
 /* ints, */
@@ -94,6 +92,15 @@
         ROW("cummin", c, T, "<", ">")
 
 static const hn_snippet snippets[] = {
+    /* before those of all floats: one instruction each */
+    {"min_f", FN "float min_f(float a, float b) {\n"
+                 "  float y;\n"
+                 "  asm(\"min.NaN.f32 %0, %1, %2;\" : \"=f\"(y) : \"f\"(a), \"f\"(b));\n"
+                 "  return y;\n}\n"},
+    {"max_f", FN "float max_f(float a, float b) {\n"
+                 "  float y;\n"
+                 "  asm(\"max.NaN.f32 %0, %1, %2;\" : \"=f\"(y) : \"f\"(a), \"f\"(b));\n"
+                 "  return y;\n}\n"},
     {"inf_f", FN "float inf_f() { return __int_as_float(0x7f800000); }\n"},
     {"nan_f", FN "float nan_f() { return __int_as_float(0x7fc00000); }\n"},
     {"inf_d", FN "double inf_d() { return __longlong_as_double(0x7ff0000000000000LL); }\n"},
@@ -124,7 +131,11 @@ static const hn_snippet snippets[] = {
         "  return x >= -0x1p63 && x < 0x1p63 ? (long long)x : -0x7fffffffffffffffLL - 1;\n}\n"},
     {"i_f", FN "float i_f(int x) { return (float)x; }\n"},
     /* 16-bit floats, in words of 16 bits; conversions round to nearest, ties to even */
-    {"b_f", FN "float b_f(unsigned short b) { return __uint_as_float((unsigned)b << 16); }\n"},
+    {"b_f",
+     FN "float b_f(unsigned short b) {\n"
+        "  float x;\n"
+        "  asm(\"mov.b32 %0, {%1, %2};\" : \"=f\"(x) : \"h\"((unsigned short)0), \"h\"(b));\n"
+        "  return x;\n}\n"},
     {"f_b", FN "unsigned short f_b(float x) {\n"
                "  unsigned short b;\n"
                "  asm(\"cvt.rn.bf16.f32 %0, %1;\" : \"=h\"(b) : \"f\"(x));\n"
@@ -138,7 +149,12 @@ static const hn_snippet snippets[] = {
                "  asm(\"cvt.rn.f16.f32 %0, %1;\" : \"=h\"(h) : \"f\"(x));\n"
                "  return h;\n}\n"},
     {"round_f16", FN "float round_f16(float x) { return h_f(f_h(x)); }\n"},
-    {"round_bf16", FN "float round_bf16(float x) { return b_f(f_b(x)); }\n"},
+    /* two numbers in a word, of which the low one is 0: these are the bits of a float */
+    {"round_bf16",
+     FN "float round_bf16(float x) {\n"
+        "  unsigned y;\n"
+        "  asm(\"cvt.rn.bf16x2.f32 %0, %1, %2;\" : \"=r\"(y) : \"f\"(x), \"f\"(0.0f));\n"
+        "  return __uint_as_float(y);\n}\n"},
 /* c += a b, of 16 x 8, 16 x 16 and 16 x 8 numbers that the threads of a warp hold together */
 #define MMA(name, type)                                                                            \
     {                                                                                              \
@@ -172,32 +188,36 @@ static const hn_snippet snippets[] = {
      "  const float r = (float)((double)(long long)(turns << 2) * 8.5153039502163869e-20);\n"
      "  *q = x < 0 ? -n : n;\n"
      "  return x - x != 0 ? x - x : x < 0 ? -r : r;\n}\n"},
+    /* of a number from 2^-126 to 2^126; 1 ulp, and 0 of larger ones */
+    {"inverse_f", FN "float inverse_f(float x) {\n"
+                     "  float y;\n"
+                     "  asm(\"rcp.approx.ftz.f32 %0, %1;\" : \"=f\"(y) : \"f\"(x));\n"
+                     "  return y;\n}\n"},
     {"sel_f", FN "float sel_f(int m, float a, float b) { return m ? a : b; }\n"},
     {"upto_f", FN "float upto_f(float x, float c) { return x > c ? c : x; }\n"},
     {"from_f", FN "float from_f(float x, float c) { return x < c ? c : x; }\n"},
-#define M_F        "float"
-#define M_I        "int"
-#define M_SF(c)    c
-#define M_SI(c)    c
-#define M_BITS(e)  "__float_as_int(" e ")"
-#define M_FLOAT(e) "__int_as_float(" e ")"
-#define M_MASK(e)  "-(" e ")"
-#define M_NAN      "nan_f()"
-#define M_INF      "inf_f()"
-#define M_NAN64    "nan_d()"
-#define M_INF64    "inf_d()"
-#define M_COPYSIGN "copysign"
-#define M_I64      "long long"
-#define M_U64      "unsigned long long"
-#define M_K64(c)   c "ull"
-#define M_FN       FN
-#define M_ONE      FN
+#define M_F              "float"
+#define M_I              "int"
+#define M_SF(c)          c
+#define M_SI(c)          c
+#define M_BITS(e)        "__float_as_int(" e ")"
+#define M_FLOAT(e)       "__int_as_float(" e ")"
+#define M_MASK(e)        "-(" e ")"
+#define M_QUOTIENT(a, b) a " * inverse_f(" b ")"
+#define M_NAN            "nan_f()"
+#define M_INF            "inf_f()"
+#define M_NAN64          "nan_d()"
+#define M_INF64          "inf_d()"
+#define M_COPYSIGN       "copysign"
+#define M_I64            "long long"
+#define M_U64            "unsigned long long"
+#define M_K64(c)         c "ull"
+#define M_FN             FN
+#define M_ONE            FN
 #define M_DECLARE(text)
 #define M_FAR_SINCOS ""
 #define M_FAR_ANGLE  "  if (!(fabsf(x) <= 8192.0f)) { r = far_angle_f(x, &q); q += quarter; }\n"
 #include "codegen/math.def"
-    {"exp_d", FN "double exp_d(double x) { return exp(x); }\n"},
-    {"log_d", FN "double log_d(double x) { return log(x); }\n"},
     /* so many elements in one access: both pointers are aligned */
     {"move",
      "template <class T, int N> struct alignas(N * sizeof(T) < 16 ? N * sizeof(T) : 16) pack { T of[N]; };\n"

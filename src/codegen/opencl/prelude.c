@@ -134,23 +134,24 @@ static const hn_snippet snippets[] = {
     {"sel_f", FN "float sel_f(int m, float a, float b) { return m ? a : b; }\n"},
     {"upto_f", FN "float upto_f(float x, float c) { return x > c ? c : x; }\n"},
     {"from_f", FN "float from_f(float x, float c) { return x < c ? c : x; }\n"},
-#define M_F        "float"
-#define M_I        "int"
-#define M_SF(c)    c
-#define M_SI(c)    c
-#define M_BITS(e)  "as_int(" e ")"
-#define M_FLOAT(e) "as_float(" e ")"
-#define M_MASK(e)  "-(" e ")"
-#define M_NAN      "NAN"
-#define M_INF      "INFINITY"
-#define M_NAN64    "(double)NAN"
-#define M_INF64    "(double)INFINITY"
-#define M_COPYSIGN "copysign"
-#define M_I64      "long"
-#define M_U64      "ulong"
-#define M_K64(c)   c "ul"
-#define M_FN       FN
-#define M_ONE      FN
+#define M_F              "float"
+#define M_I              "int"
+#define M_SF(c)          c
+#define M_SI(c)          c
+#define M_BITS(e)        "as_int(" e ")"
+#define M_FLOAT(e)       "as_float(" e ")"
+#define M_MASK(e)        "-(" e ")"
+#define M_QUOTIENT(a, b) a " / " b
+#define M_NAN            "NAN"
+#define M_INF            "INFINITY"
+#define M_NAN64          "(double)NAN"
+#define M_INF64          "(double)INFINITY"
+#define M_COPYSIGN       "copysign"
+#define M_I64            "long"
+#define M_U64            "ulong"
+#define M_K64(c)         c "ul"
+#define M_FN             FN
+#define M_ONE            FN
 #define M_DECLARE(text)
 #define M_FAR_SINCOS "  if (!(fabs(x) <= 8192.0f)) y = quarter ? cos(x) : sin(x);\n"
 #define M_FAR_ANGLE  ""

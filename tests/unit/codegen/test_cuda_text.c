@@ -100,14 +100,14 @@ TEST(a_unit) {
     EXPECT_OK(fixture_init(&x));
     EXPECT_OK(hn_form_create(x.program, &x.arena, 1, hn_sym_int(x.sym, 1), &f));
     hn_fid value = load(f, hn_form_argument(f, 1, 0, false), hn_sym_int(x.sym, 0));
-    hn_form_value(f, (hn_sop){.kind = HN_SOP_CAST, .dtype = HN_DTYPE_BF16, .args = {value}});
+    hn_form_value(f, (hn_sop){.kind = HN_SOP_CAST, .dtype = HN_DTYPE_F16, .args = {value}});
     EXPECT_OK(hn_form_end(f));
     EXPECT_OK(hn_form_text(f, &hn_cuda_language, &x.arena, &x.arena, &code));
     EXPECT_OK(hn_target_named(HN_STR("sm_90a"), &target));
     EXPECT_OK(target.kind->unit((const hn_kernel_code *const[]){&code}, 1, &target, &text));
-    const char *f_b = strstr(text.ptr, " f_b("), *b_f = strstr(text.ptr, " b_f("),
-               *round = strstr(text.ptr, " round_bf16("), *kernel = strstr(text.ptr, code.name);
-    EXPECT(f_b && b_f && round && kernel && f_b < round && b_f < round && round < kernel);
+    const char *f_h = strstr(text.ptr, " f_h("), *h_f = strstr(text.ptr, " h_f("),
+               *round = strstr(text.ptr, " round_f16("), *kernel = strstr(text.ptr, code.name);
+    EXPECT(f_h && h_f && round && kernel && f_h < round && h_f < round && round < kernel);
     EXPECT(!strstr(text.ptr, "KERNEL") && !strstr(text.ptr, "#include"));
     hn_strbuf_deinit(&text);
     fixture_deinit(&x);
