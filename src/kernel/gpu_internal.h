@@ -11,6 +11,7 @@ typedef struct hn_gpu_layout {
     uint32_t width, rows;    /* rows: threads of a row; rows of a group. elements: threads; 1 */
     uint32_t vector, unroll; /* across rows: of a vector of rows, which counts as one row */
     bool keeps;              /* rows: registers keep a row over all phases: a phase is one step */
+    bool peels; /* rows: vectors from the row's first aligned element on; others are single */
     uint32_t tile;           /* elements: a group has a square of so many; 0: a run of them */
     hn_expr size; /* rows: vectors are for calls where this size is a multiple of them; others take
                       single elements. 0: it always is */
@@ -45,6 +46,7 @@ typedef struct hn_gpu_planner {
     /* index symbols: which of the row's threads this is; the row's number in the group */
     hn_expr place, row;
     hn_expr number;     /* index symbol: the row's number in the kernel */
+    hn_expr head;       /* index symbol: of a layout that peels, elements before the first vector */
     hn_expr begin;      /* of a vector of rows: the last variable of its first row */
     hn_fmem *locals;    /* per local buffer of the kernel; 0: registers */
     hn_freg *registers; /* per slot */
@@ -133,6 +135,13 @@ hn_expr hn_gpu_assume(const hn_gpu_planner *pl, hn_expr e);
 /* The longest vectors that the phase may take along the last of `vars`; 1: single elements. */
 uint32_t hn_gpu_vector(const hn_gpu_planner *pl, const hn_kernel_phase *phase, const hn_expr *vars,
                        uint32_t count);
+/* How many elements behind the begin of its memory, which is aligned, a buffer begins. */
+int64_t hn_gpu_begin_of(const hn_gpu_planner *pl, hn_buf b);
+/* Whether an index goes up by one with the variable. */
+bool hn_gpu_is_contiguous(const hn_gpu_planner *pl, hn_expr index, hn_expr last);
+/* Whether an index goes along the rows as well: what does not is the same for all rows, and a cache
+ * has it. */
+bool hn_gpu_is_streamed(const hn_gpu_planner *pl, hn_expr index);
 /* Bytes that the phase reads from memory for an element: of buffers that go along the last of the
  * variables and along `outer`, unless it is 0. What only goes along one of them comes from a cache. */
 int64_t hn_gpu_bytes_read(const hn_gpu_planner *pl, const hn_kernel_phase *phase, hn_expr outer,
@@ -158,7 +167,8 @@ typedef struct hn_gpu_tile {
 typedef struct hn_gpu_run {
     const hn_expr *vars;
     uint32_t count;
-    hn_expr vectors; /* how many there are */
+    hn_expr vectors; /* how many there are, at most if there is a limit */
+    hn_expr limit;   /* how many there are; 0: that is `vectors` */
     hn_expr last;    /* vectors go along this variable: the last one, */
     hn_expr begin;   /* or one that is not of them, from here on; 0: the last one */
     hn_expr first;
@@ -199,5 +209,16 @@ void hn_gpu_emit_scan_step(hn_gpu_planner *pl, const hn_gpu_run *run, hn_freg al
                            void (*open_row)(hn_gpu_planner *pl));
 /* Whether the phase reads what another thread may have written since the last barrier. */
 bool hn_gpu_reads_unseen(const hn_gpu_planner *pl);
+
+/* ---- gpu_peel.c ---- */
+
+/* The vectors that rows may take from their first aligned element on; 1: there are none. */
+uint32_t hn_gpu_peeled_vector(const hn_gpu_planner *pl);
+/* Whether the first vector of a buffer's row is aligned. */
+bool hn_gpu_is_peeled(const hn_gpu_planner *pl, hn_buf b, hn_expr index, hn_expr last,
+                      int64_t vector);
+/* The vectors of the row at hand; and then its other elements. */
+hn_gpu_run hn_gpu_begin_peeled(hn_gpu_planner *pl);
+void hn_gpu_emit_peeled(hn_gpu_planner *pl, const hn_gpu_run *run);
 
 #endif

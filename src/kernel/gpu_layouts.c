@@ -209,16 +209,22 @@ static void emit_run(planner *pl, hn_gpu_run run) {
     run.first = pl->place;
     run.width = pl->layout->width;
     if (pl->layout->keeps || hn_sym_prove_le(pl->sym, run.vectors, hn_gpu_num(pl, step))) {
-        run.is_whole = hn_sym_is_value(pl->sym, run.vectors, step);
+        run.is_whole = !run.limit && hn_sym_is_value(pl->sym, run.vectors, step);
         hn_gpu_emit_step(pl, &run);
         return;
     }
     hn_expr first = hn_form_symbol(pl->f, run.vectors);
     run.first = hn_sym_add(pl->sym, turn_around(pl, first, run.vectors, step), pl->place);
-    run.is_whole = hn_sym_divisor(pl->sym, run.vectors) % step == 0;
+    run.is_whole = !run.limit && hn_sym_divisor(pl->sym, run.vectors) % step == 0;
     hn_form_for(pl->f, first, hn_gpu_num(pl, 0), run.vectors, step);
     hn_gpu_emit_step(pl, &run);
     hn_form_close(pl->f);
+}
+
+static void emit_peeled_run(planner *pl) {
+    const hn_gpu_run run = hn_gpu_begin_peeled(pl);
+    emit_run(pl, run);
+    hn_gpu_emit_peeled(pl, &run);
 }
 
 /* Each thread has a vector of rows: the elements of each go down the rows. */
@@ -286,6 +292,7 @@ hn_status hn_gpu_emit_phase(planner *pl, const hn_kernel_phase *phase) {
     open_row(pl);
     if (pl->sums) emit_row_vectors(pl);
     else if (is_across(pl) || phase->scan || !phase->rank) emit_single(pl);
+    else if (pl->layout->peels) emit_peeled_run(pl);
     else emit_run(pl, hn_gpu_run_of(pl, phase->vars, phase->rank));
     hn_form_close(pl->f);
     mark_written(pl);

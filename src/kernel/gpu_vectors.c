@@ -22,7 +22,7 @@
 
 /* How many elements behind the begin of its memory, which is aligned, a buffer begins: a parameter
  * may be a part of its storage. */
-static int64_t begin_of(const hn_gpu_planner *pl, hn_buf b) {
+int64_t hn_gpu_begin_of(const hn_gpu_planner *pl, hn_buf b) {
     const hn_buffer *buffer = &pl->p->buffers.items[b];
     if (buffer->kind != HN_BUFFER_INPUT || buffer->input >= pl->p->graph->inputs.count) return 0;
     const hn_input *in = &pl->p->graph->inputs.items[buffer->input];
@@ -33,7 +33,7 @@ hn_expr hn_gpu_assume(const hn_gpu_planner *pl, hn_expr e) {
     return pl->size ? hn_sym_subst(pl->sym, e, &pl->size, &pl->multiple, 1) : e;
 }
 
-static bool is_contiguous(const hn_gpu_planner *pl, hn_expr index, hn_expr last) {
+bool hn_gpu_is_contiguous(const hn_gpu_planner *pl, hn_expr index, hn_expr last) {
     hn_expr coeff, rest;
     return hn_sym_affine(pl->sym, index, last, &coeff, &rest) && hn_sym_is_value(pl->sym, coeff, 1);
 }
@@ -43,9 +43,9 @@ static bool is_contiguous(const hn_gpu_planner *pl, hn_expr index, hn_expr last)
 static bool is_vector(const hn_gpu_planner *pl, hn_buf b, hn_expr index, hn_expr last,
                       int64_t vector) {
     hn_expr coeff, rest;
-    return is_contiguous(pl, index, last) && hn_sym_affine(pl->sym, index, last, &coeff, &rest) &&
+    return hn_gpu_is_contiguous(pl, index, last) && hn_sym_affine(pl->sym, index, last, &coeff, &rest) &&
            hn_sym_divisor(pl->sym, hn_gpu_assume(pl, rest)) % vector == 0 &&
-           begin_of(pl, b) % vector == 0;
+           hn_gpu_begin_of(pl, b) % vector == 0;
 }
 
 static bool is_local(const hn_gpu_planner *pl, hn_buf b) {
@@ -55,7 +55,7 @@ static bool is_local(const hn_gpu_planner *pl, hn_buf b) {
 /* Shorter until the access fits into `bytes`. */
 static void limit_vector(const hn_gpu_planner *pl, hn_buf b, hn_expr index, hn_expr last,
                          int64_t bytes, uint32_t *vector, bool *any) {
-    if (is_local(pl, b) || !is_contiguous(pl, index, last)) return;
+    if (is_local(pl, b) || !hn_gpu_is_contiguous(pl, index, last)) return;
     *any = true;
     while (*vector > 1 &&
            (*vector * hn_gpu_size_of(pl, b) > bytes || !is_vector(pl, b, index, last, *vector)))
@@ -152,7 +152,7 @@ static bool uses_indirect(const hn_gpu_planner *pl, hn_expr index, bool varying_
 /* Whether an index is contiguous along another variable than the last one. */
 static bool is_transposed(const hn_gpu_planner *pl, hn_buf b, hn_expr index, hn_expr along,
                           hn_expr last, int64_t vector) {
-    return along && hn_sym_uses(pl->sym, index, last) && !is_contiguous(pl, index, last) &&
+    return along && hn_sym_uses(pl->sym, index, last) && !hn_gpu_is_contiguous(pl, index, last) &&
            is_vector(pl, b, index, along, vector);
 }
 
@@ -254,7 +254,8 @@ static bool has_array(const hn_gpu_planner *pl, hn_buf b, hn_expr index, hn_expr
     if (local < pl->k->locals.count) return l->keeps && !pl->locals[local];
     if (l->vector == 1 && l->unroll == 1 && !l->keeps) return false;
     if (!hn_sym_uses(pl->sym, index, last) || uses_indirect(pl, index, true)) return false;
-    if (l->vector > 1 && !is_vector(pl, b, index, last, l->vector)) return false;
+    if (l->peels && !hn_gpu_is_peeled(pl, b, index, last, l->vector)) return false;
+    if (l->vector > 1 && !l->peels && !is_vector(pl, b, index, last, l->vector)) return false;
     return is_own(pl, b, index);
 }
 
@@ -303,9 +304,7 @@ static bool is_missing(const hn_gpu_planner *pl, const hn_gpu_array *a) {
     return false;
 }
 
-/* Whether an index goes along the rows as well: what does not is the same for all rows, and a cache
- * has it. */
-static bool is_streamed(const hn_gpu_planner *pl, hn_expr index) {
+bool hn_gpu_is_streamed(const hn_gpu_planner *pl, hn_expr index) {
     if (!pl->k->rank || pl->is_across) return true;
     for (uint32_t d = 0; d < pl->k->rank; d++)
         if (hn_sym_uses(pl->sym, index, pl->k->vars[d])) return true;
@@ -314,7 +313,7 @@ static bool is_streamed(const hn_gpu_planner *pl, hn_expr index) {
 
 /* ... and read-only, so that one read is for all rows. */
 static bool is_same_for_rows(const hn_gpu_planner *pl, const hn_gpu_array *a) {
-    if (is_streamed(pl, a->index) || uses_indirect(pl, a->index, false)) return false;
+    if (hn_gpu_is_streamed(pl, a->index) || uses_indirect(pl, a->index, false)) return false;
     for (uint32_t f = 0; f < pl->k->phases.count; f++)
         for (uint32_t k = 0; k < pl->k->phases.items[f].stores.count; k++)
             if (pl->k->phases.items[f].stores.items[k].buffer == a->buffer) return false;
@@ -324,7 +323,7 @@ static bool is_same_for_rows(const hn_gpu_planner *pl, const hn_gpu_array *a) {
 static bool any_missing(const hn_gpu_planner *pl) {
     for (uint32_t k = 0; k < pl->arrays.count; k++)
         if (!pl->arrays.items[k].square && is_missing(pl, &pl->arrays.items[k]) &&
-            is_streamed(pl, pl->arrays.items[k].index))
+            hn_gpu_is_streamed(pl, pl->arrays.items[k].index))
             return true;
     return false;
 }
@@ -377,7 +376,7 @@ int64_t hn_gpu_kept_registers(const hn_gpu_planner *pl, int64_t elems) {
             const hn_sop *op = &phase->body.items[s];
             if (op->kind == HN_SOP_LOAD &&
                 hn_sym_uses(pl->sym, op->index, phase->vars[phase->rank - 1]) &&
-                is_streamed(pl, op->index) && is_first_read(pl, f, s))
+                hn_gpu_is_streamed(pl, op->index) && is_first_read(pl, f, s))
                 registers += (elems * hn_gpu_size_of(pl, op->buffer) + 3) / 4;
         }
     }
@@ -444,6 +443,7 @@ static void emit_place(hn_gpu_planner *pl, vector *v, hn_expr at) {
         hn_gpu_emit_coordinates(pl, hn_sym_floordiv(pl->sym, at, parts), run->vars, run->count - 1);
     }
     v->begin = hn_sym_mul(pl->sym, part, width);
+    if (run->limit) v->begin = hn_sym_add(pl->sym, v->begin, pl->head);
 }
 
 /* Unless it is there for certain. */
@@ -493,7 +493,7 @@ static void open_vector(hn_gpu_planner *pl, vector *v) {
     hn_expr number =
         hn_sym_add(pl->sym, run->first, hn_sym_mul(pl->sym, v->u, hn_gpu_num(pl, run->width)));
     if (!run->is_whole) {
-        hn_form_if(pl->f, number, run->vectors);
+        hn_form_if(pl->f, number, run->limit ? run->limit : run->vectors);
         v->open++;
     }
     hn_expr at = hn_form_symbol(pl->f, run->vectors);
@@ -656,7 +656,7 @@ static void emit_reads(hn_gpu_planner *pl, const vector *v, reads which) {
     for (uint32_t k = 0; k < pl->arrays.count; k++) {
         const hn_gpu_array *a = &pl->arrays.items[k];
         if (a->square || !is_missing(pl, a) ||
-            !(which & (is_streamed(pl, a->index) ? READS_MEMORY : READS_CACHE)))
+            !(which & (hn_gpu_is_streamed(pl, a->index) ? READS_MEMORY : READS_CACHE)))
             continue;
         emit_read(pl, v, a);
     }
@@ -858,7 +858,7 @@ bool hn_gpu_scans_along(const hn_gpu_planner *pl) {
         if (!phase->scan || !phase->rank) continue;
         for (hn_sid s = 1; s < phase->body.count; s++)
             if (phase->body.items[s].kind == HN_SOP_LOAD &&
-                is_contiguous(pl, phase->body.items[s].index, phase->vars[phase->rank - 1]))
+                hn_gpu_is_contiguous(pl, phase->body.items[s].index, phase->vars[phase->rank - 1]))
                 return true;
     }
     return false;

@@ -81,6 +81,7 @@ typedef struct launch {
     uint32_t levels;      /* of one of them that go through shared memory */
     int64_t registers;    /* of a thread */
     int64_t shared_bytes; /* of a group */
+    bool keeps;           /* a group reads, and only then computes */
 } launch;
 
 /* Groups that are on a multiprocessor at once. */
@@ -120,7 +121,9 @@ static double predicted_ns(const planner *pl, const launch *l) {
                       ? (double)ceil_div((int64_t)groups, (int64_t)all) / whole
                       : 1;
     double drained = 1 + (tail - 1) / 2;
-    return facts->launch_ns + (memory > compute ? memory : compute) * drained + life;
+    double both = memory > compute ? memory : compute;
+    if (l->keeps && resident < 2) both = memory + compute; /* nobody reads in the meantime */
+    return facts->launch_ns + both * drained + life;
 }
 
 static double balance(const launch *l, int64_t best) {
@@ -284,6 +287,7 @@ typedef struct rows_info {
     uint32_t vector, reductions, reading; /* phases that read from memory */
     int64_t element_bytes;                /* that the phase reads that reads most */
     bool may_keep;
+    bool peels;   /* vectors begin where the row's elements are aligned */
     hn_expr size; /* vectors are for calls where it is a multiple; 0: for all */
 } rows_info;
 
@@ -360,6 +364,11 @@ static rows_info info_of(const planner *pl) {
         const hn_kernel_phase *phase = &pl->k->phases.items[f];
         out.may_keep = hn_sym_is_int(pl->sym, hn_gpu_extents(pl, phase->vars, phase->rank), NULL);
     }
+    const uint32_t peeled = hn_gpu_peeled_vector(pl);
+    if (peeled > out.vector && !out.size) {
+        out.vector = peeled;
+        out.peels = true;
+    }
     return out;
 }
 
@@ -386,6 +395,7 @@ static launch launch_of(const planner *pl, const rows_info *info, const layout *
     if (along && has_scan(pl->k)) out.acrosses = WAITS_OF_SCAN * (uint32_t)out.steps * l->unroll;
     double once = least(hn_gpu_bytes_once(pl), pl->work.bytes);
     if (l->keeps) {
+        out.keeps = true;
         out.bytes = once;
         out.steps = 1;
         out.registers += hn_gpu_kept_registers(pl, taken);
@@ -421,7 +431,8 @@ static void try_width(const planner *pl, const rows_info *info, uint32_t width, 
                 .rows = power_of_two_from(info->rows, threads / width),
                 .vector = info->vector,
                 .unroll = 1,
-                .size = info->size};
+                .size = info->size,
+                .peels = info->peels};
     bool along = !pl->is_across, steps = along || (!has_scan(pl->k) && info->vector > 1);
     int64_t vectors = ceil_div(ceil_div(info->elems, along ? info->vector : 1), width);
     for (size_t u = 0; u < HN_COUNT_OF(unrolls) && (steps || !u); u++) {

@@ -165,6 +165,23 @@ TEST(cross_entropy) {
                     300, sizes[c]);
 }
 
+/* Rows that begin anywhere: sums and maxima in vectors from the first aligned element on; what is
+ * written goes along, what is the same for all rows is read element by element. */
+TEST(rows_of_odd_lengths) {
+    static const int odd[] = {257, 259, 263, 519, 1021, 2055};
+    for (size_t c = 0; c < HN_COUNT_OF(odd); c++) {
+        check_sizes("input user %%x : bf16[%1$d, %2$d] \"x\"\n%%f = cast(%%x, dtype=f32)\n"
+                    "%%m = amax(%%f, dims=[1], keepdim=true)\n%%d = sub(%%f, %%m)\n"
+                    "%%e = exp(%%d)\n%%s = sum(%%e, dims=[1], keepdim=true)\n%%l = log(%%s)\n"
+                    "%%y = add(%%l, %%m)\noutput user %%y \"\"",
+                    19, odd[c]);
+        check_sizes("input user %%x : f16[%1$d, %2$d] \"x\"\ninput user %%w : f16[%2$d] \"w\"\n"
+                    "%%s = sum(%%x, dims=[1], keepdim=true)\n%%d = mul(%%x, %%s)\n"
+                    "%%y = mul(%%d, %%w)\noutput user %%y \"\"",
+                    5, odd[c]);
+    }
+}
+
 /* --- scans --- */
 
 TEST(scans) {
