@@ -11,9 +11,9 @@ typedef struct hn_gpu_layout {
     uint32_t width, rows;    /* rows: threads of a row; rows of a group. elements: threads; 1 */
     uint32_t vector, unroll; /* across rows: of a vector of rows, which counts as one row */
     bool keeps;              /* rows: registers keep a row over all phases: a phase is one step */
-    bool peels; /* rows: vectors from the row's first aligned element on; others are single */
-    uint32_t tile;           /* elements: a group has a square of so many; 0: a run of them */
-    hn_expr size; /* rows: vectors are for calls where this size is a multiple of them; others take
+    bool peels;    /* rows: vectors from the row's first aligned element on; others are single */
+    uint32_t tile; /* elements: a group has a square of so many; 0: a run of them */
+    hn_expr size;  /* rows: vectors are for calls where this size is a multiple of them; others take
                       single elements. 0: it always is */
     double ns;
 } hn_gpu_layout;
@@ -52,7 +52,7 @@ typedef struct hn_gpu_planner {
     hn_freg *registers; /* per slot */
     /* per slot: the combined value, or of ARGMIN and ARGMAX its position */
     hn_fid *results;
-    bool *unseen; /* per buffer of the program: written since the last barrier */
+    bool *unseen;     /* per buffer of the program: written since the last barrier */
     hn_expr rows_end; /* the rows of a slab end here; 0: with those of the kernel */
     /* slabs: per slot of `columns`, PRIVATE: what the thread's elements of a row are combined to */
     hn_fmem *columns;

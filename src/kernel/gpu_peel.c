@@ -101,9 +101,9 @@ void hn_gpu_emit_peeled(hn_gpu_planner *pl, const hn_gpu_run *run) {
             count = hn_sym_sub(pl->sym, hn_gpu_extent(pl, run->last), elems);
     hn_form_for(pl->f, e, pl->place, count, pl->layout->width);
     /* 1 behind the vectors, or 0 */
-    hn_expr behind = hn_sym_max(pl->sym, zero,
-                        hn_sym_min(pl->sym, one,
-                                   hn_sym_add(pl->sym, hn_sym_sub(pl->sym, e, pl->head), one)));
+    hn_expr behind = hn_sym_max(
+        pl->sym, zero,
+        hn_sym_min(pl->sym, one, hn_sym_add(pl->sym, hn_sym_sub(pl->sym, e, pl->head), one)));
     hn_form_let(pl->f, run->last, hn_sym_add(pl->sym, e, hn_sym_mul(pl->sym, behind, elems)));
     hn_gpu_emit_body(pl);
     hn_form_close(pl->f);

@@ -43,7 +43,8 @@ bool hn_gpu_is_contiguous(const hn_gpu_planner *pl, hn_expr index, hn_expr last)
 static bool is_vector(const hn_gpu_planner *pl, hn_buf b, hn_expr index, hn_expr last,
                       int64_t vector) {
     hn_expr coeff, rest;
-    return hn_gpu_is_contiguous(pl, index, last) && hn_sym_affine(pl->sym, index, last, &coeff, &rest) &&
+    return hn_gpu_is_contiguous(pl, index, last) &&
+           hn_sym_affine(pl->sym, index, last, &coeff, &rest) &&
            hn_sym_divisor(pl->sym, hn_gpu_assume(pl, rest)) % vector == 0 &&
            hn_gpu_begin_of(pl, b) % vector == 0;
 }
@@ -646,8 +647,7 @@ static void emit_shared_ops(hn_gpu_planner *pl) {
 typedef enum reads { READS_MEMORY = 1, READS_CACHE = 2, READS_ALL = 3 } reads;
 
 static void emit_read(hn_gpu_planner *pl, const vector *v, const hn_gpu_array *a) {
-    hn_expr from =
-        hn_sym_subst(pl->sym, hn_gpu_assume(pl, a->index), &v->run->last, &v->begin, 1);
+    hn_expr from = hn_sym_subst(pl->sym, hn_gpu_assume(pl, a->index), &v->run->last, &v->begin, 1);
     hn_form_move(pl->f, a->memory, first_in(pl, v), hn_form_argument(pl->f, a->buffer, 0, false),
                  from, pl->layout->vector);
 }
