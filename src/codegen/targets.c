@@ -71,8 +71,8 @@ static const hn_target_kind opencl_device = {
     .unit = hn_opencl_unit,
 };
 
-/* Division and square root round by default, and denormal numbers are kept. A product to which
- * something is added is not rounded: kernels are limited by instructions as often as by memory. */
+/* Division and square root round by default, and denormal numbers are kept. Functions of the
+ * prelude may contract; products of the program are __fmul_rn (ops.def). */
 static const char *const cuda_flags[] = {"-std=c++17", "-w", NULL};
 
 static const hn_target_kind cuda_device = {

@@ -64,6 +64,9 @@ static inline float rcp_f32(float x) {
            : x - x != 0         ? y
                                 : __int_as_float(__float_as_int(y) - (__float_as_int(x) >> 2 & 1));
 }
+/* Nothing is contracted with what comes out of these. */
+static inline float __fmul_rn(float x, float y) { return __builtin_assoc_barrier(x * y); }
+static inline double __dmul_rn(double x, double y) { return __builtin_assoc_barrier(x * y); }
 static inline float rsqrtf(float x) { return (float)(1 / sqrt((double)x)); }
 static inline float cvt_f32_f16(unsigned short h) {
     _Float16 x;
