@@ -113,3 +113,16 @@ void hn_gpu_emit_coordinates(hn_gpu_planner *pl, hn_expr at, const hn_expr *vars
         if (d) rest = hn_sym_floordiv(pl->sym, rest, extent);
     }
 }
+
+hn_fid hn_gpu_load(hn_gpu_planner *pl, hn_fmem m, hn_expr index) {
+    pl->f->memories.items[m].is_read = true;
+    return hn_form_value(pl->f, (hn_sop){.kind = HN_SOP_LOAD,
+                                         .dtype = pl->f->memories.items[m].dtype,
+                                         .buffer = m,
+                                         .index = index});
+}
+
+void hn_gpu_keep(hn_gpu_planner *pl, hn_fmem m, hn_expr index, hn_fid value) {
+    pl->f->memories.items[m].is_written = true;
+    hn_form_store(pl->f, m, index, value, HN_STORE_SET);
+}

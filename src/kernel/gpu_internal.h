@@ -103,6 +103,9 @@ void hn_gpu_emit_steps(hn_gpu_planner *pl);
 void hn_gpu_emit_body(hn_gpu_planner *pl);
 /* Row-major coordinates of element `at` of the space of `vars`. */
 void hn_gpu_emit_coordinates(hn_gpu_planner *pl, hn_expr at, const hn_expr *vars, uint32_t count);
+/* An element of memory of the form, read and written. */
+hn_fid hn_gpu_load(hn_gpu_planner *pl, hn_fmem m, hn_expr index);
+void hn_gpu_keep(hn_gpu_planner *pl, hn_fmem m, hn_expr index, hn_fid value);
 
 /* ---- plan_gpu.c ---- */
 
@@ -128,7 +131,7 @@ hn_status hn_gpu_emit_phase(hn_gpu_planner *pl, const hn_kernel_phase *phase) HN
 uint32_t hn_gpu_list_mixed(const hn_gpu_planner *pl, hn_gpu_layout items[HN_GPU_PLANS_MAX]);
 hn_status hn_gpu_plan_mixed(hn_gpu_planner *pl, hn_arena *arena) HN_MUST_USE;
 
-/* ---- gpu_vectors.c ---- */
+/* ---- gpu_access.c ---- */
 
 /* With the size that is a multiple here in place of the size. */
 hn_expr hn_gpu_assume(const hn_gpu_planner *pl, hn_expr e);
@@ -139,13 +142,25 @@ uint32_t hn_gpu_vector(const hn_gpu_planner *pl, const hn_kernel_phase *phase, c
 int64_t hn_gpu_begin_of(const hn_gpu_planner *pl, hn_buf b);
 /* Whether an index goes up by one with the variable. */
 bool hn_gpu_is_contiguous(const hn_gpu_planner *pl, hn_expr index, hn_expr last);
-/* Whether an index goes along the rows as well: what does not is the same for all rows, and a cache
- * has it. */
-bool hn_gpu_is_streamed(const hn_gpu_planner *pl, hn_expr index);
 /* Bytes that the phase reads from memory for an element: of buffers that go along the last of the
  * variables and along `outer`, unless it is 0. What only goes along one of them comes from a cache. */
 int64_t hn_gpu_bytes_read(const hn_gpu_planner *pl, const hn_kernel_phase *phase, hn_expr outer,
                           hn_expr last);
+/* The variable along which some loads of a kernel of elements are contiguous that are not along the
+ * last one; 0: there is none. */
+hn_expr hn_gpu_transposed(const hn_gpu_planner *pl, const hn_expr *vars, uint32_t count);
+/* The vectors that fit a square. */
+uint32_t hn_gpu_tile_vector(const hn_gpu_planner *pl, hn_expr along, hn_expr last);
+/* Bytes of loads that go along `along`, for an element. */
+int64_t hn_gpu_transposed_bytes(const hn_gpu_planner *pl, hn_expr along, hn_expr last);
+/* The vectors of rows that the kernel may take; 1: single rows. */
+uint32_t hn_gpu_row_vector(const hn_gpu_planner *pl);
+
+/* ---- gpu_arrays.c ---- */
+
+/* Whether an index goes along the rows as well: what does not is the same for all rows, and a cache
+ * has it. */
+bool hn_gpu_is_streamed(const hn_gpu_planner *pl, hn_expr index);
 /* Whether registers may keep what the phases of a row share: they all walk it alike. */
 bool hn_gpu_may_keep(const hn_gpu_planner *pl);
 /* Whether registers that keep a row may stand for a local buffer: each thread reads what it wrote. */
@@ -154,6 +169,10 @@ bool hn_gpu_fits_registers(const hn_gpu_planner *pl, hn_buf b);
 double hn_gpu_bytes_once(const hn_gpu_planner *pl);
 /* Of a thread that keeps `elems` elements: registers of 32 bits. */
 int64_t hn_gpu_kept_registers(const hn_gpu_planner *pl, int64_t elems);
+/* Whether the phase reads what another thread may have written since the last barrier. */
+bool hn_gpu_reads_unseen(const hn_gpu_planner *pl);
+
+/* ---- gpu_place.c ---- */
 
 /* A square of elements: of two variables, from here on. */
 typedef struct hn_gpu_tile {
@@ -176,20 +195,17 @@ typedef struct hn_gpu_run {
     bool is_whole;           /* there is an element for each */
     const hn_gpu_tile *tile; /* in place of all these but `last`, or NULL */
 } hn_gpu_run;
-/* The variable along which some loads of a kernel of elements are contiguous that are not along the
- * last one; 0: there is none. */
-hn_expr hn_gpu_transposed(const hn_gpu_planner *pl, const hn_expr *vars, uint32_t count);
-/* The vectors that fit a square. */
-uint32_t hn_gpu_tile_vector(const hn_gpu_planner *pl, hn_expr along, hn_expr last);
-/* Bytes of loads that go along `along`, for an element. */
-int64_t hn_gpu_transposed_bytes(const hn_gpu_planner *pl, hn_expr along, hn_expr last);
 /* Along the last of the variables. */
 hn_gpu_run hn_gpu_run_of(const hn_gpu_planner *pl, const hn_expr *vars, uint32_t count);
-/* The vectors of rows that the kernel may take; 1: single rows. */
-uint32_t hn_gpu_row_vector(const hn_gpu_planner *pl);
+
+/* ---- gpu_sums.c ---- */
+
 /* Registers for the phase's reductions of a vector of rows; and they combine. */
 void hn_gpu_begin_sums(hn_gpu_planner *pl);
 void hn_gpu_combine_sums(hn_gpu_planner *pl);
+
+/* ---- gpu_vectors.c ---- */
+
 /* A phase without variables. */
 void hn_gpu_emit_vector_once(hn_gpu_planner *pl, const hn_gpu_run *run);
 /* Reads what is the same for all rows. */
@@ -200,15 +216,15 @@ uint32_t hn_gpu_open_vectors(hn_gpu_planner *pl, const hn_gpu_run *run, hn_expr 
                              hn_expr *out_begin);
 /* One step of the phase at hand. */
 void hn_gpu_emit_step(hn_gpu_planner *pl, const hn_gpu_run *run);
+
+/* ---- gpu_scan.c ---- */
+
 /* Whether a scan goes along its elements in memory. */
 bool hn_gpu_scans_along(const hn_gpu_planner *pl);
 /* A step of a scan: all that it reads, then vector after vector what the threads have combined, and
- * the results; `open_row` and hn_form_close
- * are around what is done for rows that exist. */
+ * the results; `open_row` and hn_form_close are around what is done for rows that exist. */
 void hn_gpu_emit_scan_step(hn_gpu_planner *pl, const hn_gpu_run *run, hn_freg all,
                            void (*open_row)(hn_gpu_planner *pl));
-/* Whether the phase reads what another thread may have written since the last barrier. */
-bool hn_gpu_reads_unseen(const hn_gpu_planner *pl);
 
 /* ---- gpu_peel.c ---- */
 
