@@ -116,6 +116,7 @@ typedef struct hn_cuda_pool_options {
     X(cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain", (hn_cuda_context * out, int device))   \
     X(cuDevicePrimaryCtxRelease, "cuDevicePrimaryCtxRelease_v2", (int device))                     \
     X(cuCtxGetCurrent, "cuCtxGetCurrent", (hn_cuda_context * out))                                 \
+    X(cuCtxGetDevice, "cuCtxGetDevice", (int *out))                                                \
     X(cuCtxPushCurrent, "cuCtxPushCurrent_v2", (hn_cuda_context context))                          \
     X(cuCtxPopCurrent, "cuCtxPopCurrent_v2", (hn_cuda_context * out))                              \
     X(cuMemAlloc, "cuMemAlloc_v2", (hn_cuda_address * out, size_t bytes))                          \

@@ -112,6 +112,10 @@ static hn_status check_options(const hn_module_options *options) {
     if (options->allocator && (!options->allocator->alloc || !options->allocator->free))
         return HN_ERROR(HN_INVALID_ARGUMENT, "the allocator has no '%s' function; give both",
                         options->allocator->alloc ? "free" : "alloc");
+    const hn_device_allocator *there = options->device_allocator;
+    if (there && (!there->alloc || !there->free))
+        return HN_ERROR(HN_INVALID_ARGUMENT, "the device allocator has no '%s' function; give both",
+                        there->alloc ? "free" : "alloc");
     if (options->executor && (!options->executor->run || options->executor->threads < 1 ||
                               options->executor->threads > HN_THREADS_MAX))
         return HN_ERROR(HN_INVALID_ARGUMENT,

@@ -86,11 +86,22 @@ static hn_status check_wanted(const hn_module *m, uint32_t kind) {
         hn_device_name(kind), hn_device_name(m->wanted.kind));
 }
 
+static hn_status check_callers(const hn_device_ops *ops, const hn_module_options *options) {
+    if (ops->takes_callers || !(options->device_context || options->device_allocator)) return NULL;
+    return HN_ERROR(HN_UNSUPPORTED,
+                    "the program runs on %s, which takes no context and no device allocator of the "
+                    "caller's",
+                    hn_device_name(ops->kind));
+}
+
 /* On the host 0 is the only one: what is not there is told by `open`. */
 static hn_status open_device(hn_module *m, const hn_device_ops *ops,
                              const hn_module_options *options, uint32_t number, hn_dev **out) {
-    hn_device_options how = {.number = number, .memory_limit = options->device_memory_bytes};
+    hn_device_options how = {.number = number,
+                             .memory_limit = options->device_memory_bytes,
+                             .context = options->device_context};
     if (options->allocator) how.allocator = *options->allocator;
+    if (options->device_allocator) how.memory = *options->device_allocator;
     HN_TRY(hn_dev_open(ops, &how, &m->devices[ops->kind]));
     *out = m->devices[ops->kind];
     return NULL;
@@ -101,6 +112,7 @@ hn_status hn_places_open(hn_module *m, const hn_module_options *options) {
     uint32_t kind;
     HN_TRY(find_kind(&m->view, m->target, &kind));
     HN_TRY(check_wanted(m, kind));
+    HN_TRY(check_callers(hn_device_ops_of(kind), options));
     const uint32_t number = hn_places_number_of(m, kind);
     m->place_count = kind == (uint32_t)host->kind ? 1 : 2;
     HN_TRY(open_device(m, host, options, m->place_count == 1 ? number : 0, &m->host));

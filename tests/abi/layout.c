@@ -16,6 +16,13 @@ AT(hn_tensor_desc, free_data, 32);
 AT(hn_tensor_desc, free_user, 40);
 AT(hn_tensor_desc, device, 48);
 _Static_assert(sizeof(hn_tensor_desc) == 56, "hn_tensor_desc has grown: add its new member here");
+AT(hn_module_options, threads, 0);
+AT(hn_module_options, device, 48);
+AT(hn_module_options, device_memory_bytes, 72);
+AT(hn_module_options, device_graphs, 80);
+AT(hn_module_options, device_context, 88);
+AT(hn_module_options, device_allocator, 96);
+_Static_assert(sizeof(hn_module_options) == 104, "add the new member of hn_module_options here");
 #endif
 
 /* Zeros mean the CPU: programs that know nothing of devices fill nothing in. */

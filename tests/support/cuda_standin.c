@@ -295,6 +295,29 @@ EXPORT int cuCtxGetCurrent(context **out) {
     return SUCCESS;
 }
 
+EXPORT int cuCtxGetDevice(int *out);
+EXPORT int cuCtxGetDevice(int *out) {
+    MAY_FAIL;
+    if (!current()) return INVALID_CONTEXT;
+    *out = current()->device;
+    return SUCCESS;
+}
+
+/* A context of the caller's, which is current then; nothing may be left in it when it goes. */
+EXPORT int cuCtxCreate_v2(context **out, unsigned flags, int device);
+EXPORT int cuCtxCreate_v2(context **out, unsigned flags, int device) {
+    MAY_FAIL;
+    if (flags || device < 0 || device >= standin.devices) return INVALID_VALUE;
+    pthread_mutex_lock(&lock);
+    context *c = make(CONTEXT, sizeof *c);
+    c->device = device;
+    standin.contexts++;
+    if (depth == DEPTH_MAX) die("contexts are pushed and not popped", c);
+    stack[depth++] = c;
+    *out = c;
+    return end(SUCCESS);
+}
+
 EXPORT int cuCtxPushCurrent_v2(context *c);
 EXPORT int cuCtxPushCurrent_v2(context *c) {
     MAY_FAIL;
@@ -327,7 +350,7 @@ typedef struct memory {
     uint8_t *address, *bytes; /* pinned: bytes are the host's address */
     size_t size;
     bool is_pinned;
-    int device;
+    context *context;
 } memory;
 
 static struct {
@@ -384,7 +407,7 @@ static memory *add_memory(size_t size, bool is_pinned) {
     if (!bytes) return NULL;
     memset(bytes, 0xcd, whole < 1 << 16 ? whole : 1 << 16);
     memory *m = &heap.items[heap.count++];
-    *m = (memory){heap.range + heap.used, bytes, size, is_pinned, current()->device};
+    *m = (memory){heap.range + heap.used, bytes, size, is_pinned, current()};
     heap.used += whole + ALIGN; /* never given out again: old addresses stay wrong */
     return m;
 }
@@ -520,6 +543,24 @@ static void run_all(const context *c) {
     for (object *o = objects; o; o = o->next)
         if (o->kind == STREAM && !o->is_gone && ((stream *)o)->context == c)
             run_to((stream *)o, NULL, 0);
+}
+
+EXPORT int cuCtxDestroy_v2(context *c);
+EXPORT int cuCtxDestroy_v2(context *c) {
+    pthread_mutex_lock(&lock);
+    check(c, CONTEXT, "no context");
+    if (c->retained || c == primary[c->device]) die("a primary context is destroyed", c);
+    if (current() == c) depth--;
+    for (const object *o = objects; o; o = o->next)
+        if (o->kind == STREAM && !o->is_gone && ((const stream *)o)->context == c &&
+            o != &c->first->o)
+            die("a context is destroyed with a stream in it", o);
+    for (size_t k = 0; k < heap.count; k++)
+        if (heap.items[k].context == c)
+            die("a context is destroyed with memory in it", heap.items[k].address);
+    c->o.is_gone = true;
+    standin.contexts--;
+    return end(SUCCESS);
 }
 
 /* NULL is the context's default stream. */

@@ -1,6 +1,6 @@
 /* cuda.c: the row of CUDA: NVIDIA's GPUs, through the driver (base/cuda.h). An open device holds
  * the primary context, which it shares with whatever else in the process uses CUDA, and never
- * resets it. Results of CUDA become statuses in base/cuda.c. */
+ * resets it; or it uses a context of the caller's. Results of CUDA become statuses in base/cuda.c. */
 #include "runtime/device/cuda.h"
 
 #include "base/gpu_arch.h"
@@ -112,13 +112,36 @@ static hn_status learn_facts(cuda_dev *d, const hn_device_options *options) {
     return NULL;
 }
 
+static hn_status hold_context(cuda_dev *d, const hn_device_options *options) {
+    d->context = options->context;
+    d->callers = options->memory;
+    if (d->context) return NULL;
+    HN_TRY(hn_cuda_status(&d->cuda, d->cuda.cuDevicePrimaryCtxRetain(&d->context, d->device),
+                          "cuDevicePrimaryCtxRetain"));
+    d->is_primary = true;
+    return NULL;
+}
+
+/* The context, which is current, is of the device that the module was told to use. */
+static hn_status check_context(cuda_dev *d) {
+    int device = 0;
+    if (d->is_primary) return NULL;
+    HN_TRY(hn_cuda_check(d, d->cuda.cuCtxGetDevice(&device), "cuCtxGetDevice"));
+    if (device == d->device) return NULL;
+    return HN_ERROR(
+        HN_INVALID_ARGUMENT,
+        "the context given is of cuda:%d, but the module is to run on cuda:%u; name the "
+        "device ('cuda:%d')",
+        device, d->base.number, device);
+}
+
 static hn_status open_parts(cuda_dev *d, const hn_device_options *options) {
     bool pushed;
     HN_TRY(learn_facts(d, options));
-    HN_TRY(hn_cuda_status(&d->cuda, d->cuda.cuDevicePrimaryCtxRetain(&d->context, d->device),
-                          "cuDevicePrimaryCtxRetain"));
+    HN_TRY(hold_context(d, options));
     HN_TRY(hn_cuda_enter(d, &pushed));
-    hn_status status = hn_cuda_memory_init(d);
+    hn_status status = check_context(d);
+    if (!status) status = hn_cuda_memory_init(d);
     hn_cuda_leave(d, pushed);
     return status;
 }
@@ -131,7 +154,7 @@ static void cuda_close(hn_dev *dev) {
         hn_cuda_operations_deinit(d);
         hn_cuda_memory_deinit(d);
         hn_cuda_leave(d, pushed);
-        (void)d->cuda.cuDevicePrimaryCtxRelease(d->device);
+        if (d->is_primary) (void)d->cuda.cuDevicePrimaryCtxRelease(d->device);
     }
     pthread_mutex_destroy(&d->lock);
     free(d->ranges);
@@ -323,6 +346,7 @@ static void *cuda_handle(hn_queue *queue) { return ((cuda_queue *)queue)->stream
 const hn_device_ops hn_device_cuda = {
     .kind = HN_DEVICE_CUDA,
     .target = HNB_TARGET_CUDA,
+    .takes_callers = true,
     .target_named = target_named,
     .number_of = number_of,
     .fitness = fitness,

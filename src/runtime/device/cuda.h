@@ -35,14 +35,17 @@ typedef struct cuda_libraries cuda_libraries; /* cuda_operations.c */
 typedef struct cuda_dev {
     hn_dev base;
     hn_cuda cuda;
-    int device;               /* the driver's */
-    hn_cuda_context context;  /* the primary one, retained */
-    hn_cuda_pool pool;        /* NULL: the device has no pools */
-    hn_cuda_stream pool_work; /* its allocations */
-    hn_cuda_address nothing;  /* what kernels get for NULL, which stands for memory of no bytes */
-    size_t shared_max;        /* bytes that a group may have */
-    size_t memory_limit;      /* bytes */
-    pthread_mutex_t lock;     /* of what follows */
+    int device;              /* the driver's */
+    hn_cuda_context context; /* the primary one, retained, or the caller's */
+    bool is_primary;
+    hn_device_allocator callers; /* of memory; zeros: the driver's */
+    hn_cuda_pool pool;           /* NULL: the device has no pools, or the caller allocates */
+    /* the order of allocations, of a pool or of the caller's; NULL: there are neither */
+    hn_cuda_stream pool_work;
+    hn_cuda_address nothing; /* what kernels get for NULL, which stands for memory of no bytes */
+    size_t shared_max;       /* bytes that a group may have */
+    size_t memory_limit;     /* bytes */
+    pthread_mutex_t lock;    /* of what follows */
     cuda_range *ranges;
     uint32_t range_count, range_cap;
     size_t memory_bytes;       /* in all ranges */

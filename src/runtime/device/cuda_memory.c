@@ -1,13 +1,19 @@
 /* cuda_memory.c: memory of the device. It comes from a pool of the driver that belongs to the open
  * device: freed memory stays in it, so that freeing waits for nobody and taking it again asks the
- * system for nothing. Devices without pools, such as some virtual ones, allocate each time. */
+ * system for nothing. Devices without pools, such as some virtual ones, allocate each time. Or the
+ * caller allocates. */
 #include "runtime/device/cuda.h"
 
 #include "base/log.h"
 
 #include <stdlib.h>
 
-/* ---- the pool ---- */
+/* ---- where memory comes from ---- */
+
+static hn_status make_order(cuda_dev *d) {
+    return hn_cuda_check(d, d->cuda.cuStreamCreate(&d->pool_work, HN_CUDA_STREAM_NON_BLOCKING),
+                         "cuStreamCreate");
+}
 
 static hn_status make_pool(cuda_dev *d) {
     const hn_cuda_pool_options options = {
@@ -17,27 +23,46 @@ static hn_status make_pool(cuda_dev *d) {
     HN_TRY(hn_cuda_check(
         d, d->cuda.cuMemPoolSetAttribute(d->pool, HN_CUDA_POOL_RELEASE_THRESHOLD, &keep),
         "cuMemPoolSetAttribute"));
-    return hn_cuda_check(d, d->cuda.cuStreamCreate(&d->pool_work, HN_CUDA_STREAM_NON_BLOCKING),
-                         "cuStreamCreate");
+    return make_order(d);
+}
+
+static void give(const cuda_dev *d, hn_cuda_address address, size_t bytes) {
+    if (d->callers.free)
+        d->callers.free(d->callers.context, (void *)(uintptr_t)address, bytes, d->pool_work);
+    else if (d->pool) (void)d->cuda.cuMemFreeAsync(address, d->pool_work);
+    else (void)d->cuda.cuMemFree(address);
+}
+
+static hn_status take_from_caller(cuda_dev *d, size_t bytes, hn_cuda_address *out) {
+    *out = hn_cuda_at(d->callers.alloc(d->callers.context, bytes, d->pool_work));
+    if (*out && *out % d->base.facts.align == 0) return NULL;
+    hn_status status =
+        *out ? HN_ERROR(HN_OUT_OF_MEMORY,
+                        "the caller's allocator gave an address that is no multiple of %zu",
+                        d->base.facts.align)
+             : HN_ERROR(HN_OUT_OF_MEMORY, "the caller's allocator gave none");
+    if (*out) give(d, *out, bytes);
+    *out = 0;
+    return status;
+}
+
+static hn_status take_in_order(cuda_dev *d, size_t bytes, hn_cuda_address *out) {
+    if (d->callers.alloc) return take_from_caller(d, bytes, out);
+    return hn_cuda_check(d, d->cuda.cuMemAllocFromPoolAsync(out, bytes, d->pool, d->pool_work),
+                         "cuMemAllocFromPoolAsync");
 }
 
 /* Other queues may use it at once. */
 static hn_status take(cuda_dev *d, size_t bytes, hn_cuda_address *out) {
-    if (!d->pool) return hn_cuda_check(d, d->cuda.cuMemAlloc(out, bytes), "cuMemAlloc");
-    HN_TRY(hn_cuda_check(d, d->cuda.cuMemAllocFromPoolAsync(out, bytes, d->pool, d->pool_work),
-                         "cuMemAllocFromPoolAsync"));
+    if (!d->pool_work) return hn_cuda_check(d, d->cuda.cuMemAlloc(out, bytes), "cuMemAlloc");
+    HN_TRY(take_in_order(d, bytes, out));
     hn_status status =
         hn_cuda_check(d, d->cuda.cuStreamSynchronize(d->pool_work), "cuStreamSynchronize");
     if (status) {
-        (void)d->cuda.cuMemFreeAsync(*out, d->pool_work);
+        give(d, *out, bytes);
         *out = 0;
     }
     return status;
-}
-
-static void give(const cuda_dev *d, hn_cuda_address address) {
-    if (d->pool) (void)d->cuda.cuMemFreeAsync(address, d->pool_work);
-    else (void)d->cuda.cuMemFree(address);
 }
 
 hn_status hn_cuda_memory_init(cuda_dev *d) {
@@ -46,12 +71,13 @@ hn_status hn_cuda_memory_init(cuda_dev *d) {
         d,
         d->cuda.cuDeviceGetAttribute(&has_pools, HN_CUDA_DEVICE_MEMORY_POOLS_SUPPORTED, d->device),
         "cuDeviceGetAttribute"));
-    if (has_pools) HN_TRY(make_pool(d));
+    if (d->callers.alloc) HN_TRY(make_order(d));
+    else if (has_pools) HN_TRY(make_pool(d));
     return take(d, HN_CUDA_ROOM_BYTES, &d->nothing);
 }
 
 void hn_cuda_memory_deinit(cuda_dev *d) {
-    if (d->nothing) give(d, d->nothing);
+    if (d->nothing) give(d, d->nothing, HN_CUDA_ROOM_BYTES);
     if (d->pool_work) {
         (void)d->cuda.cuStreamSynchronize(d->pool_work);
         (void)d->cuda.cuStreamDestroy(d->pool_work);
@@ -97,17 +123,19 @@ static void end_range(cuda_dev *d, size_t bytes, hn_cuda_address address) {
     pthread_mutex_unlock(&d->lock);
 }
 
-/* Whether it was one. */
-static bool drop_range(cuda_dev *d, hn_cuda_address address) {
+/* How many bytes it had; 0: it was none. */
+static size_t drop_range(cuda_dev *d, hn_cuda_address address) {
+    size_t bytes = 0;
     pthread_mutex_lock(&d->lock);
     uint32_t k = d->range_count;
     while (k > 0 && d->ranges[k - 1].begin != address) k--;
     if (k) {
-        d->memory_bytes -= d->ranges[k - 1].bytes;
+        bytes = d->ranges[k - 1].bytes;
+        d->memory_bytes -= bytes;
         d->ranges[k - 1] = d->ranges[--d->range_count];
     }
     pthread_mutex_unlock(&d->lock);
-    return k != 0;
+    return bytes;
 }
 
 /* ---- the row's functions ---- */
@@ -150,8 +178,9 @@ void *hn_cuda_alloc(hn_dev *dev, size_t bytes) {
 /* Also of a lost context: the range goes, and the driver may refuse the rest. */
 void hn_cuda_free(hn_dev *dev, void *memory) {
     cuda_dev *d = (cuda_dev *)dev;
-    if (!memory || !drop_range(d, hn_cuda_at(memory))) return;
+    const size_t bytes = memory ? drop_range(d, hn_cuda_at(memory)) : 0;
+    if (!bytes) return;
     const bool pushed = d->cuda.cuCtxPushCurrent(d->context) == HN_CUDA_SUCCESS;
-    give(d, hn_cuda_at(memory));
+    give(d, hn_cuda_at(memory), bytes);
     hn_cuda_leave(d, pushed);
 }

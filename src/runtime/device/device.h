@@ -60,6 +60,9 @@ typedef struct hn_device_options {
     uint64_t memory_limit;
     /* of host memory, zeros: malloc; devices of other memory do not use it */
     hn_allocator allocator;
+    /* the caller's own, for rows with `takes_callers`; NULL and zeros: the row's own */
+    void *context;
+    hn_device_allocator memory;
 } hn_device_options;
 
 /* A row's own struct begins with this. `open` sets everything but `refs` and `pid`. */
@@ -135,6 +138,7 @@ typedef struct hn_device_operations {
 struct hn_device_ops {
     hn_device_kind kind;    /* of buffers and tensors */
     hnb_target_kind target; /* of code that it runs */
+    bool takes_callers;     /* a context and an allocator of the caller's */
 
     /* The name that a bundle gives to the target that users call so; NULL: none of this kind. */
     const char *(*target_named)(const char *wanted);

@@ -106,6 +106,26 @@ TEST(no_memory_is_an_error) {
     }
 }
 
+/* Programs for the CPU have no memory on a device. */
+TEST(no_device_of_the_caller) {
+    program p;
+    hn_strbuf image;
+    hn_module *m = NULL;
+    counter c = {.refuse_at = 0};
+    const hn_device_allocator allocator = {.context = &c};
+    program_init(&p);
+    program_add_weight(&p, &(fixture_weight){"w", HN_INPUT_BUFFER, HN_DTYPE_F32, 4, w});
+    EXPECT_OK(program_image(&p, text, NULL, &image));
+    EXPECT_ERROR(hn_module_load_memory(image.ptr, image.len, false,
+                                       &(hn_module_options){.device_context = &c}, &m),
+                 HN_UNSUPPORTED, "the program runs on cpu, which takes no context");
+    EXPECT_ERROR(hn_module_load_memory(image.ptr, image.len, false,
+                                       &(hn_module_options){.device_allocator = &allocator}, &m),
+                 HN_INVALID_ARGUMENT, "the device allocator has no 'alloc'");
+    hn_strbuf_deinit(&image);
+    program_deinit(&p);
+}
+
 TEST(half_an_allocator) {
     hn_module *m = NULL;
     hn_allocator half = {.alloc = count_alloc};
