@@ -344,7 +344,9 @@ public:
     Shape strides() const noexcept { return Shape(hn_tensor_strides(handle_), rank()); }
     int64_t numel() const noexcept { return hn_tensor_numel(handle_); }
     bool is_const() const noexcept { return hn_tensor_is_const(handle_); }
-    /* The address of element 0; nullptr if T is not the element type, or if T is not const and the memory is read-only. */
+    hn_device device() const noexcept { return hn_tensor_device(handle_); }
+    /* The address of element 0, which the CPU can read if device() is the CPU; nullptr if T is not the element type, or if T is not
+     * const and the memory is read-only. */
     template <class T>
     T *data() const noexcept {
         static_assert(scalar_type_of<T> != HN_NO_TYPE, "no element type of Henry corresponds to this type");

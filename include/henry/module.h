@@ -136,15 +136,16 @@ HN_API void hn_module_release(hn_module *module);      /* NULL is allowed */
  * Python scalar of the model's signature, pass NULL (the recorded value) or a rank 0 tensor, which
  * must hold the recorded value. If the scalar was exported as a symbol, a value is required: for an
  * integer a rank 0 tensor of any integer type, for a float or bool one of HN_F64 or HN_BOOL.
- * `outputs`: NULL entries are filled with new tensors (one reference each, owned by the caller). A
- * tensor that the caller puts there receives the result in its own memory; it must have the right
- * type and sizes, and must not overlap with inputs or each other. Scalar outputs are rank 0 tensors (NULL for
- * None and strings). If the sizes of an output depend on data, they are known only during the run,
- * and a tensor given for such an output is checked then. Inputs with a layout other than the
- * recorded one are copied first. Of a program for CUDA, inputs and given outputs may be tensors on
- * the device that runs it (hn_tensor_desc.device): kernels read and write them where they are. They
- * need the recorded layout, and an output an address that is a multiple of 64. An input that the program writes to must not be read-only memory
- * (hn_tensor_create_const), and no tensor in `outputs` may be.
+ * `outputs`: NULL entries are filled with new tensors (one reference each, owned by the caller), on
+ * the CPU unless hn_run_options.device_outputs says otherwise. A tensor that the caller puts there
+ * receives the result in its own memory; it must have the right type and sizes, and must not
+ * overlap with inputs or each other. Scalar outputs are rank 0 tensors (NULL for None and strings).
+ * If the sizes of an output depend on data, they are known only during the run, and a tensor given
+ * for such an output is checked then. Inputs with a layout other than the recorded one are copied
+ * first. Of a program for CUDA, inputs and given outputs may be tensors on the device that runs it
+ * (hn_tensor_desc.device): kernels read and write them where they are. They need the recorded
+ * layout, and an output an address that is a multiple of 64. An input that the program writes to
+ * must not be read-only memory (hn_tensor_create_const), and no tensor in `outputs` may be.
  * Errors: invalid-argument (count, type, rank, sizes, ranges, guards: the message names the input,
  * the constraint and the value; failed assertions; a data-dependent number out of its range, which
  * the message names with its node; an index out of bounds in a kernel), out-of-memory, device (a
@@ -192,6 +193,12 @@ typedef struct hn_run_options {
      * waiting for them. Without it, inputs in memory of the device are to be complete before */
     bool has_stream;
     void *stream;
+    /* New outputs are tensors in memory of the device that runs the program, and a later run takes
+     * them as inputs without a copy (scalars are on the CPU). They have to be released before
+     * `stream` is destroyed, and in the thread that has called if it is CU_STREAM_PER_THREAD: their
+     * memory is used again when the work is done that the stream has then. Without `stream`, work of
+     * the caller's that uses an output is done before its release. */
+    bool device_outputs;
 } hn_run_options;
 
 /* hn_module_run with options; `options` may be NULL. A cancelled run ends within one step; on

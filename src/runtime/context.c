@@ -32,13 +32,15 @@ static hn_status context_create(const hn_module *m, hn_context **out) {
     c->homes = calloc(m->output_buffer_count + 1u, sizeof *c->homes);
     c->given = calloc(m->output_buffer_count + 1u, sizeof *c->given);
     c->blocks = calloc(m->output_buffer_count + 1u, sizeof *c->blocks);
+    c->device_output_blocks = calloc((size_t)m->output_buffer_count + m->view.outputs_count + 1,
+                                     sizeof *c->device_output_blocks);
     c->made = calloc(m->output_count + 1u, sizeof *c->made);
     c->staged = calloc(m->view.outputs_count + 1u, sizeof *c->staged);
     c->slots = calloc(m->stages.slot_count + 1u, sizeof *c->slots);
     *out = c;
     c->team = (hn_team){.executor = m->executor.run ? &m->executor : NULL};
     const bool ok = c->key && c->io && c->laid_out && c->remote && c->homes && c->given &&
-                    c->blocks && c->made && c->staged && c->slots;
+                    c->blocks && c->device_output_blocks && c->made && c->staged && c->slots;
     hn_status status = ok ? create_queues(m, c) : no_memory();
     if (status) hn_context_destroy(m, c);
     return status;
@@ -78,6 +80,7 @@ void hn_context_destroy(const hn_module *m, hn_context *c) {
     free(c->homes);
     free(c->given);
     free(c->blocks);
+    free(c->device_output_blocks);
     free(c->made);
     free(c->staged);
     free(c);
@@ -238,6 +241,7 @@ static void count_binding(hn_module *m, const hn_context *c) {
     if (bytes > m->stats.peak_workspace_bytes) m->stats.peak_workspace_bytes = bytes;
     pthread_mutex_unlock(&m->lock);
     hn_block_pool_limit(m->blocks, blocks);
+    hn_block_pool_limit(m->device_output_blocks, blocks);
 }
 
 hn_status hn_context_bind(hn_module *m, hn_context *c, hn_tensor *const *inputs,

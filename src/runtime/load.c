@@ -156,6 +156,7 @@ static hn_status module_init(hn_module *m, const void *bytes, size_t len,
     if (host || options->load_all || must_trust) HN_TRY(hn_kernels_load_all(m, host));
     HN_TRY(hn_block_pool_create(m->host, &m->blocks));
     HN_TRY(hn_block_pool_create(m->device, &m->device_blocks));
+    HN_TRY(hn_block_pool_create(m->device, &m->device_output_blocks));
     HN_TRY(hn_places_number(m));
     m->extern_count = count_externs(&m->view);
     HN_TRY(hn_stages_init(m));
@@ -225,6 +226,7 @@ static void module_destroy(hn_module *m) {
         hn_dev_free(m->host, m->private_copies[k]);
     hn_block_pool_release(m->blocks);
     hn_block_pool_release(m->device_blocks);
+    hn_block_pool_release(m->device_output_blocks);
     hn_places_close(m);
     hn_places_deinit(m);
     hn_stages_deinit(&m->stages);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 enum {
-    KEEP_FROM = 256 << 10, /* bytes: smaller blocks come fast from malloc */
+    KEEP_FROM = 256 << 10, /* bytes: smaller blocks of the host come fast from malloc */
     KEEP_COUNT = 32
 };
 
@@ -20,19 +20,26 @@ struct hn_block {
     hn_block_pool *pool; /* NULL: a small one, which is not kept */
     void *data;
     size_t bytes;
+    bool has_caller;
+    void *caller;
+    hn_event *behind; /* work that may still use the memory; NULL: none */
 };
+
+typedef struct kept_block {
+    void *data;
+    size_t bytes;
+    hn_event *behind;
+} kept_block;
 
 struct hn_block_pool {
     hn_dev *dev;
+    size_t keep_from; /* bytes */
     pthread_mutex_t lock;
     size_t refs; /* the owner, and each block that is out */
     bool closed; /* the owner is gone: keep nothing */
     size_t limit, kept_bytes;
     uint32_t kept_count;
-    struct {
-        void *data;
-        size_t bytes;
-    } kept[KEEP_COUNT]; /* the last given back is last */
+    kept_block kept[KEEP_COUNT]; /* the last given back is last */
 };
 
 hn_status hn_block_pool_create(hn_dev *dev, hn_block_pool **out) {
@@ -41,6 +48,7 @@ hn_status hn_block_pool_create(hn_dev *dev, hn_block_pool **out) {
     pthread_mutex_init(&pool->lock, NULL);
     pool->refs = 1;
     pool->dev = hn_dev_retain(dev);
+    pool->keep_from = dev->facts.is_host ? KEEP_FROM : 0;
     *out = pool;
     return NULL;
 }
@@ -49,7 +57,8 @@ static void drop_kept(hn_block_pool *pool, size_t limit) {
     uint32_t gone = 0;
     while (pool->kept_bytes > limit) {
         pool->kept_bytes -= pool->kept[gone].bytes;
-        hn_dev_free(pool->dev, pool->kept[gone++].data);
+        hn_dev_free_behind(pool->dev, pool->kept[gone].data, pool->kept[gone].behind);
+        gone++;
     }
     for (uint32_t i = gone; i < pool->kept_count; i++) pool->kept[i - gone] = pool->kept[i];
     pool->kept_count -= gone;
@@ -81,16 +90,17 @@ void hn_block_pool_limit(hn_block_pool *pool, size_t bytes) {
 }
 
 /* A kept block that fits and wastes at most an eighth. */
-static void *take_kept(hn_block_pool *pool, size_t bytes, size_t *out_bytes) {
+static void take_kept(hn_block_pool *pool, size_t bytes, hn_block *out) {
     for (uint32_t i = pool->kept_count; i-- > 0;) {
-        if (pool->kept[i].bytes < bytes || pool->kept[i].bytes - bytes > bytes / 8) continue;
-        void *data = pool->kept[i].data;
-        *out_bytes = pool->kept[i].bytes;
-        pool->kept_bytes -= pool->kept[i].bytes;
+        const kept_block found = pool->kept[i];
+        if (found.bytes < bytes || found.bytes - bytes > bytes / 8) continue;
+        out->data = found.data;
+        out->bytes = found.bytes;
+        out->behind = found.behind;
+        pool->kept_bytes -= found.bytes;
         for (pool->kept_count--; i < pool->kept_count; i++) pool->kept[i] = pool->kept[i + 1];
-        return data;
+        return;
     }
-    return NULL;
 }
 
 hn_block *hn_block_create(hn_block_pool *pool, size_t bytes) {
@@ -98,9 +108,9 @@ hn_block *hn_block_create(hn_block_pool *pool, size_t bytes) {
     if (!block) return NULL;
     *block = (hn_block){.bytes = bytes, .dev = hn_dev_retain(pool->dev)};
     atomic_init(&block->refs, 1);
-    if (bytes >= KEEP_FROM) {
+    if (bytes >= pool->keep_from) {
         pthread_mutex_lock(&pool->lock);
-        block->data = take_kept(pool, bytes, &block->bytes);
+        take_kept(pool, bytes, block);
         block->pool = pool;
         pool->refs++;
         pthread_mutex_unlock(&pool->lock);
@@ -112,6 +122,31 @@ hn_block *hn_block_create(hn_block_pool *pool, size_t bytes) {
     return NULL;
 }
 
+/* What came before may be at work with the memory. */
+static hn_status wait_behind(hn_block *block, hn_queue *queue) {
+    const hn_device_ops *ops = block->dev->ops;
+    if (!block->behind) return NULL;
+    HN_TRY(ops->wait(queue, block->behind));
+    ops->event_free(block->behind);
+    block->behind = NULL;
+    return NULL;
+}
+
+hn_status hn_block_create_for(hn_block_pool *pool, size_t bytes, hn_queue *queue, bool has_caller,
+                              void *caller, hn_block **out) {
+    hn_block *block = hn_block_create(pool, bytes ? bytes : 1);
+    if (!block) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for an output of %zu bytes", bytes);
+    hn_status status = wait_behind(block, queue);
+    if (status) {
+        hn_block_release(block);
+        return status;
+    }
+    block->has_caller = has_caller;
+    block->caller = caller;
+    *out = block;
+    return NULL;
+}
+
 void *hn_block_data(hn_block *block) { return block->data; }
 void hn_block_retain(hn_block *block) {
     atomic_fetch_add_explicit(&block->refs, 1, memory_order_relaxed);
@@ -120,23 +155,30 @@ void hn_block_retain(hn_block *block) {
 /* Whether the pool has taken the memory of the block. */
 static bool keep(hn_block_pool *pool, const hn_block *block) {
     pthread_mutex_lock(&pool->lock);
-    const bool keeps = block->data && block->bytes >= KEEP_FROM && !pool->closed &&
+    const bool keeps = block->data && block->bytes >= pool->keep_from && !pool->closed &&
                        pool->kept_count < KEEP_COUNT && block->bytes <= pool->limit;
     if (keeps) {
         drop_kept(pool, pool->limit - block->bytes); /* the oldest make room */
-        pool->kept[pool->kept_count].data = block->data;
-        pool->kept[pool->kept_count++].bytes = block->bytes;
+        pool->kept[pool->kept_count++] = (kept_block){block->data, block->bytes, block->behind};
         pool->kept_bytes += block->bytes;
     }
     pthread_mutex_unlock(&pool->lock);
     return keeps;
 }
 
+/* A device that tells nothing any more has no work, either. */
+static void note_caller(hn_block *block) {
+    if (!block->has_caller || !hn_dev_is_here(block->dev)) return;
+    hn_status status = block->dev->ops->record_caller(block->dev, block->caller, &block->behind);
+    hn_status_free(status);
+}
+
 void hn_block_release(void *user) {
     hn_block *block = user;
     if (!block || atomic_fetch_sub_explicit(&block->refs, 1, memory_order_acq_rel) != 1) return;
-    if (!block->pool || !keep(block->pool, block))
-        hn_dev_free(block->dev, block->data); /* the caller's code: without the lock */
+    note_caller(block);
+    if (!block->pool || !keep(block->pool, block)) /* the caller's code: without the lock */
+        hn_dev_free_behind(block->dev, block->data, block->behind);
     if (block->pool) {
         pthread_mutex_lock(&block->pool->lock);
         unref(block->pool);

@@ -230,6 +230,9 @@ typedef struct hn_context {
     /* per output buffer that is remote: memory of the caller's on the device, which takes the place
      * of `remote`; NULL: none. During a call */
     void **given;
+    /* with `device_outputs`, during a call: per output buffer, then per output of the bundle, the
+     * memory of a new tensor on the device */
+    hn_block **device_output_blocks;
     hn_tensor **made; /* per output of the module, during a call */
     hn_kept *slots;   /* per slot */
     /* slots and scratch memory of before, until the call ends: steps may have their addresses */
@@ -240,6 +243,7 @@ typedef struct hn_context {
     const hn_cancel *cancel; /* of the call; NULL: nobody cancels */
     bool has_stream;         /* the caller has a queue of the driver's: */
     void *stream;
+    bool device_outputs; /* of the call: new outputs are on the device, which is not the host */
     int threads;         /* of the call: 1 to those of the module */
     hn_weights *weights; /* that the bounds were made for; one reference */
     hn_state *state;     /* of the call */
@@ -273,8 +277,9 @@ struct hn_module {
     hn_device_program **programs; /* per object; NULL: not loaded yet. With `loading` held */
     /* per kernel; NULL: not loaded yet. Read and written atomically: kernels.c */
     void **kernels;
-    hn_block_pool *blocks;        /* of outputs, on the host */
-    hn_block_pool *device_blocks; /* of copies of weights on the device */
+    hn_block_pool *blocks;               /* of outputs, on the host */
+    hn_block_pool *device_blocks;        /* of copies of weights on the device */
+    hn_block_pool *device_output_blocks; /* of outputs on the device */
     hn_stages stages;
     int threads;          /* into how many tasks the work of a step is cut */
     hn_executor executor; /* the caller's own; `run` is NULL without one */
@@ -287,17 +292,19 @@ struct hn_module {
     uint32_t key_count; /* of hn_bound.key */
     uint32_t io_count;  /* inputs, output buffers, inputs on the device */
     uint32_t output_buffer_count, output_count, extern_count;
-    uint32_t *io_of;          /* per buffer: its place in `io`, of INPUT and OUTPUT buffers */
-    uint32_t *output_buffers; /* per output buffer: its buffer */
-    uint32_t *output_users;   /* per output buffer: how many output tensors look into it */
-    uint32_t upload_count;    /* inputs that kernels of a device read */
-    uint32_t *uploads;        /* the inputs */
-    bool *input_is_hosts;     /* per input: the host reads or writes it, too */
-    uint32_t *slot_places;    /* per slot: hn_place */
-    bool *output_comes_home;  /* per output buffer: the host needs its content */
-    bool *storage_is_remote;  /* per storage: kernels of a device read it */
-    pthread_mutex_t loading;  /* held while code is loaded; `lock` may be taken then */
-    pthread_mutex_t lock;     /* of `idle` and the counters */
+    uint32_t *io_of;           /* per buffer: its place in `io`, of INPUT and OUTPUT buffers */
+    uint32_t *output_buffers;  /* per output buffer: its buffer */
+    uint32_t *output_users;    /* per output buffer: how many output tensors look into it */
+    uint32_t upload_count;     /* inputs that kernels of a device read */
+    uint32_t *uploads;         /* the inputs */
+    bool *input_is_hosts;      /* per input: the host reads or writes it, too */
+    uint32_t *slot_places;     /* per slot: hn_place */
+    bool *output_comes_home;   /* per output buffer: the host needs its content ... */
+    bool *mutation_comes_home; /* ... for what the program changes */
+    uint32_t *output_number;   /* per output of the bundle: its place among the caller's */
+    bool *storage_is_remote;   /* per storage: kernels of a device read it */
+    pthread_mutex_t loading;   /* held while code is loaded; `lock` may be taken then */
+    pthread_mutex_t lock;      /* of `idle` and the counters */
     hn_context *idle;
     hn_module_stats stats;
     hn_module_step_profile *profiles; /* per step: its name, and what profile.c counts */
@@ -488,6 +495,26 @@ hn_status hn_outputs_fetch(hn_module *m, hn_context *c) HN_MUST_USE;
 /* When all is done: makes the outputs, and writes what the program changes. */
 hn_status hn_outputs_end(hn_module *m, hn_context *c) HN_MUST_USE;
 void hn_outputs_reset(hn_module *m, hn_context *c);
+/* Whether the content of an output is in memory that the host cannot read, as the steps left it, and
+ * where that is. */
+bool hn_output_is_remote(const hn_module *m, const hnb_output *o);
+uint8_t *hn_output_content(const hn_module *m, const hn_context *c, uint32_t output);
+
+/* device_outputs.c: outputs that are made on the device. */
+/* Whether output `k` of the bundle is one. */
+static inline bool hn_output_stays(const hn_module *m, const hn_context *c, uint32_t k) {
+    const hnb_output *o = &m->view.outputs[k];
+    return c->device_outputs && o->kind == HNB_VALUE_TENSOR && !o->is_mutation &&
+           !c->outputs[m->output_number[k]];
+}
+/* Before the steps: memory for buffer `s`, if an output in it stays, in `*out`; and whether the host
+ * needs its content. */
+hn_status hn_device_output_place(hn_module *m, hn_context *c, uint32_t s, void **out) HN_MUST_USE;
+bool hn_device_output_comes_home(const hn_module *m, const hn_context *c, uint32_t s);
+/* Behind the steps: copies of outputs that are no buffers of their own. */
+hn_status hn_device_outputs_copy(hn_module *m, hn_context *c) HN_MUST_USE;
+hn_status hn_device_output_make(const hn_module *m, hn_context *c, uint32_t k,
+                                hn_tensor **out) HN_MUST_USE;
 
 /* hooks.c: what is called around one step. */
 typedef struct hn_step_run {

@@ -118,12 +118,14 @@ static hn_status place_home(const hn_module *m, hn_context *c, uint32_t s) {
 }
 
 /* Memory for the kernels, and for the host where it needs the content. */
-static hn_status place_buffer(const hn_module *m, hn_context *c, uint32_t s) {
+static hn_status place_buffer(hn_module *m, hn_context *c, uint32_t s) {
     const size_t bytes = (size_t)c->bounds[0]->block_bytes[s];
     if (!hn_buffer_is_remote(m, m->output_buffers[s])) return place_home(m, c, s);
     c->io[m->view.inputs_count + s] = c->given[s];
     if (c->given[s]) return NULL;
-    if (m->output_comes_home[s]) HN_TRY(place_home(m, c, s));
+    if (hn_device_output_comes_home(m, c, s)) HN_TRY(place_home(m, c, s));
+    HN_TRY(hn_device_output_place(m, c, s, &c->io[m->view.inputs_count + s]));
+    if (c->io[m->view.inputs_count + s]) return NULL;
     HN_TRY(hn_kept_grow(m->device, &c->remote[s], bytes ? bytes : 1));
     c->io[m->view.inputs_count + s] = c->remote[s].memory;
     return NULL;
@@ -210,7 +212,7 @@ hn_status hn_outputs_place(hn_module *m, hn_context *c, uint32_t stage) {
 
 /* Whether it is in memory that the host cannot read. Of an input the host has the content itself,
  * and of a storage that nobody changes. */
-static bool is_remote(const hn_module *m, const hnb_output *o) {
+bool hn_output_is_remote(const hn_module *m, const hnb_output *o) {
     const hnb_buffer *f = &m->view.buffers[o->buffer];
     if (m->place_count == 1 || f->kind == HNB_BUFFER_INPUT) return false;
     if (f->kind == HNB_BUFFER_CONSTANT && !m->view.storages[f->source].is_mutable) return false;
@@ -218,7 +220,7 @@ static bool is_remote(const hn_module *m, const hnb_output *o) {
 }
 
 /* As the steps left it. */
-static uint8_t *content(const hn_module *m, const hn_context *c, uint32_t k) {
+uint8_t *hn_output_content(const hn_module *m, const hn_context *c, uint32_t k) {
     const hnb_output *o = &m->view.outputs[k];
     const hnb_buffer *f = &m->view.buffers[o->buffer];
     const hn_bound *bound = c->bounds[0];
@@ -240,7 +242,7 @@ static uint8_t *content(const hn_module *m, const hn_context *c, uint32_t k) {
 /* On the host, once it was fetched. */
 static uint8_t *home_content(const hn_module *m, hn_context *c, uint32_t k) {
     const hnb_output *o = &m->view.outputs[k];
-    if (!is_remote(m, o)) return content(m, c, k);
+    if (!hn_output_is_remote(m, o)) return hn_output_content(m, c, k);
     if (c->staged[k].memory) return c->staged[k].memory;
     return hn_address(c->homes[m->io_of[o->buffer] - m->view.inputs_count],
                       c->bounds[0]->outputs[k].offset_bytes);
@@ -291,7 +293,7 @@ static bool is_one_block(const hn_bound_output *o, uint32_t rank, uint32_t elem_
 /* A mutation of a storage on the device that the device can do alone. */
 static bool is_device_copy(const hn_module *m, const hn_context *c, uint32_t k) {
     const hnb_output *o = &m->view.outputs[k];
-    return hn_mutation_is_remote(m, o) && is_remote(m, o) &&
+    return hn_mutation_is_remote(m, o) && hn_output_is_remote(m, o) &&
            is_one_block(&c->bounds[0]->outputs[k], o->rank, hn_bundle_dtype_bytes(o->dtype));
 }
 
@@ -299,7 +301,9 @@ static bool is_device_copy(const hn_module *m, const hn_context *c, uint32_t k) 
 static hn_status fetch(hn_module *m, hn_context *c, uint32_t k) {
     const hnb_output *o = &m->view.outputs[k];
     const size_t bytes = (size_t)c->bounds[0]->outputs[k].extent_bytes;
-    if (o->kind != HNB_VALUE_TENSOR || !is_remote(m, o) || is_device_copy(m, c, k)) return NULL;
+    if (o->kind != HNB_VALUE_TENSOR || !hn_output_is_remote(m, o) || is_device_copy(m, c, k) ||
+        hn_output_stays(m, c, k))
+        return NULL;
     if (m->view.buffers[o->buffer].kind == HNB_BUFFER_OUTPUT &&
         (c->homes[m->io_of[o->buffer] - m->view.inputs_count] ||
          c->given[m->io_of[o->buffer] - m->view.inputs_count]))
@@ -307,7 +311,7 @@ static hn_status fetch(hn_module *m, hn_context *c, uint32_t k) {
     HN_TRY(stage_memory(c, k, m->host, bytes));
     if (bytes)
         HN_TRY(m->device->ops->copy_out(c->places[HN_PLACE_KERNELS].queue, c->staged[k].memory,
-                                        content(m, c, k), bytes));
+                                        hn_output_content(m, c, k), bytes));
     c->bytes_out += bytes;
     return NULL;
 }
@@ -317,7 +321,7 @@ static hn_status fetch_buffer(hn_module *m, hn_context *c, uint32_t s) {
     if (!c->homes[s] || !bytes) return NULL;
     c->bytes_out += bytes;
     return m->device->ops->copy_out(c->places[HN_PLACE_KERNELS].queue, c->homes[s],
-                                    c->remote[s].memory, bytes);
+                                    c->io[m->view.inputs_count + s], bytes);
 }
 
 hn_status hn_outputs_fetch(hn_module *m, hn_context *c) {
@@ -326,7 +330,7 @@ hn_status hn_outputs_fetch(hn_module *m, hn_context *c) {
     if (m->place_count == 1) return NULL;
     for (uint32_t s = 0; s < m->output_buffer_count; s++) HN_TRY(fetch_buffer(m, c, s));
     for (uint32_t k = 0; k < m->view.outputs_count; k++) HN_TRY(fetch(m, c, k));
-    return NULL;
+    return c->device_outputs ? hn_device_outputs_copy(m, c) : NULL;
 }
 
 /* ---- outputs ---- */
@@ -395,7 +399,8 @@ static hn_status make_outputs(const hn_module *m, hn_context *c) {
         if (o->kind != HNB_VALUE_TENSOR) {
             HN_TRY(make_scalar(m, c->bounds[0], o, &c->made[output]));
         } else if (!t) {
-            HN_TRY(make_tensor(m, c, k, &c->made[output]));
+            HN_TRY(c->device_outputs ? hn_device_output_make(m, c, k, &c->made[output])
+                                     : make_tensor(m, c, k, &c->made[output]));
         } else if (hn_tensor_is_on_host(t) && home_content(m, c, k) != hn_tensor_data(t)) {
             hn_copy_strided(hn_tensor_data(t), hn_tensor_strides(t), home_content(m, c, k),
                             c->bounds[0]->outputs[k].strides, hn_tensor_sizes(t), o->rank,
@@ -414,14 +419,14 @@ static hn_status stage_mutation(hn_module *m, hn_context *c, uint32_t k) {
     if (!o->is_mutation || c->staged[k].memory) return NULL;
     const uint32_t kind = m->view.buffers[o->buffer].kind;
     const size_t bytes = (size_t)c->bounds[0]->outputs[k].extent_bytes;
-    const bool stays_remote = is_remote(m, o); /* or it had been fetched */
+    const bool stays_remote = hn_output_is_remote(m, o); /* or it had been fetched */
     if (kind != HNB_BUFFER_INPUT && kind != HNB_BUFFER_CONSTANT) return NULL;
     HN_TRY(stage_memory(c, k, stays_remote ? m->device : m->host, bytes));
     if (!bytes) return NULL;
     if (stays_remote)
         return m->device->ops->copy(c->places[HN_PLACE_KERNELS].queue, c->staged[k].memory,
-                                    content(m, c, k), bytes);
-    memcpy(c->staged[k].memory, content(m, c, k), bytes);
+                                    hn_output_content(m, c, k), bytes);
+    memcpy(c->staged[k].memory, hn_output_content(m, c, k), bytes);
     return NULL;
 }
 
@@ -465,7 +470,7 @@ static hn_status write_remote(const hn_module *m, hn_context *c, uint32_t k) {
     if (!is_device_copy(m, c, k))
         return write_strided(m, c, k,
                              c->staged[k].memory ? c->staged[k].memory : home_content(m, c, k));
-    const uint8_t *from = c->staged[k].memory ? c->staged[k].memory : content(m, c, k);
+    const uint8_t *from = c->staged[k].memory ? c->staged[k].memory : hn_output_content(m, c, k);
     return bytes ? m->device->ops->copy(c->places[HN_PLACE_KERNELS].queue, target_of(m, c, k), from,
                                         bytes)
                  : NULL;
@@ -526,6 +531,11 @@ void hn_outputs_reset(hn_module *m, hn_context *c) {
     for (uint32_t s = 0; s < m->output_buffer_count; s++) {
         hn_block_release(c->blocks[s]);
         c->blocks[s] = NULL;
+    }
+    for (uint32_t k = 0; c->device_outputs && k < m->output_buffer_count + m->view.outputs_count;
+         k++) {
+        hn_block_release(c->device_output_blocks[k]);
+        c->device_output_blocks[k] = NULL;
     }
     for (uint32_t output = 0; output < m->output_count; output++) {
         hn_tensor_release(c->made[output]);

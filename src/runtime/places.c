@@ -180,12 +180,15 @@ static void number_output(hn_module *m, uint32_t buffer) {
 /* How many tensors look into each output buffer, and whether the host needs it. */
 static void look_at_output(hn_module *m, const hnb_output *o) {
     const hn_bundle *b = &m->view;
+    m->output_number[o - b->outputs] = m->output_count;
     m->output_count += !o->is_mutation;
     m->changes_inputs |= o->is_mutation && o->target_input >= 0;
     if (o->kind != HNB_VALUE_TENSOR || b->buffers[o->buffer].kind != HNB_BUFFER_OUTPUT) return;
     const uint32_t s = m->io_of[o->buffer] - b->inputs_count;
     m->output_users[s]++;
-    if (!hn_mutation_is_remote(m, o)) m->output_comes_home[s] = true;
+    if (hn_mutation_is_remote(m, o)) return;
+    m->output_comes_home[s] = true;
+    m->mutation_comes_home[s] |= o->is_mutation;
 }
 
 hn_status hn_places_number(hn_module *m) {
@@ -196,9 +199,12 @@ hn_status hn_places_number(hn_module *m) {
     m->output_buffers = calloc(b->buffers_count + 1u, sizeof *m->output_buffers);
     m->output_users = calloc(b->buffers_count + 1u, sizeof *m->output_users);
     m->output_comes_home = calloc(b->buffers_count + 1u, sizeof *m->output_comes_home);
+    m->mutation_comes_home = calloc(b->buffers_count + 1u, sizeof *m->mutation_comes_home);
+    m->output_number = calloc(b->outputs_count + 1u, sizeof *m->output_number);
     m->input_is_hosts = calloc(b->inputs_count + 1u, sizeof *m->input_is_hosts);
-    if (!m->io_of || !m->uploads || !m->input_is_hosts || !m->slot_places || !m->output_buffers ||
-        !m->output_users || !m->output_comes_home)
+    if (!m->mutation_comes_home || !m->output_number || !m->io_of || !m->uploads ||
+        !m->input_is_hosts || !m->slot_places || !m->output_buffers || !m->output_users ||
+        !m->output_comes_home)
         return no_memory();
     for (uint32_t k = 0; k < b->inputs_count; k++)
         m->key_count += b->inputs[k].kind == HNB_VALUE_TENSOR ? b->inputs[k].rank : 1;
@@ -224,5 +230,7 @@ void hn_places_deinit(hn_module *m) {
     free(m->output_buffers);
     free(m->output_users);
     free(m->output_comes_home);
+    free(m->mutation_comes_home);
+    free(m->output_number);
     free(m->storage_is_remote);
 }

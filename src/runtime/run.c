@@ -194,6 +194,9 @@ static hn_status check_call(const hn_module *m, const hn_run_options *options,
     if (options->has_stream && !m->device->ops->wait_for_caller)
         return HN_ERROR(HN_UNSUPPORTED, "runs on %s take no stream of the caller's",
                         hn_device_name(m->device->ops->kind));
+    if (options->device_outputs && m->place_count > 1 && !m->device->facts.has_addresses)
+        return HN_ERROR(HN_UNSUPPORTED, "outputs of runs on %s are on %s",
+                        hn_device_name(m->device->ops->kind), hn_device_name(m->host->ops->kind));
     if (options->state && options->state->m != m)
         return HN_ERROR(
             HN_INVALID_ARGUMENT,
@@ -211,6 +214,7 @@ static hn_status take_context(hn_module *m, const hn_run_options *options, hn_te
     c->cancel = options->cancel;
     c->has_stream = options->has_stream;
     c->stream = options->stream;
+    c->device_outputs = options->device_outputs && m->place_count > 1;
     c->threads =
         options->threads > 0 && options->threads < m->threads ? options->threads : m->threads;
     c->state = options->state ? options->state : m->state;

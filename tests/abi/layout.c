@@ -23,6 +23,13 @@ AT(hn_module_options, device_graphs, 80);
 AT(hn_module_options, device_context, 88);
 AT(hn_module_options, device_allocator, 96);
 _Static_assert(sizeof(hn_module_options) == 104, "add the new member of hn_module_options here");
+AT(hn_run_options, threads, 0);
+AT(hn_run_options, cancel, 8);
+AT(hn_run_options, state, 16);
+AT(hn_run_options, has_stream, 24);
+AT(hn_run_options, stream, 32);
+AT(hn_run_options, device_outputs, 40);
+_Static_assert(sizeof(hn_run_options) == 48, "add the new member of hn_run_options here");
 #endif
 
 /* Zeros mean the CPU: programs that know nothing of devices fill nothing in. */

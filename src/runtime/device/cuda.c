@@ -331,6 +331,39 @@ static hn_status cuda_let_caller_wait(hn_queue *queue, void *other) {
     return order_queues(queue, other, true);
 }
 
+static hn_status record_in(cuda_dev *d, hn_cuda_stream stream, hn_cuda_event *out) {
+    HN_TRY(hn_cuda_check(d, d->cuda.cuEventCreate(out, HN_CUDA_EVENT_NO_TIME), "cuEventCreate"));
+    return hn_cuda_check(d, d->cuda.cuEventRecord(*out, stream), "cuEventRecord");
+}
+
+static hn_status cuda_record_caller(hn_dev *dev, void *other, hn_event **out) {
+    cuda_dev *d = (cuda_dev *)dev;
+    bool pushed;
+    HN_TRY(hn_cuda_enter(d, &pushed));
+    hn_event *event = calloc(1, sizeof *event);
+    hn_status status = event ? NULL : HN_ERROR(HN_OUT_OF_MEMORY, "no memory for an event");
+    if (!status) {
+        event->dev = d;
+        status = record_in(d, other, &event->event);
+        if (status) free_event(event);
+        else *out = event;
+    }
+    hn_cuda_leave(d, pushed);
+    return status;
+}
+
+/* The stream of allocations waits, and memory goes back behind that. */
+static void cuda_free_behind(hn_dev *dev, void *memory, hn_event *event) {
+    cuda_dev *d = (cuda_dev *)dev;
+    const bool pushed = d->cuda.cuCtxPushCurrent(d->context) == HN_CUDA_SUCCESS;
+    if (!d->pool_work ||
+        d->cuda.cuStreamWaitEvent(d->pool_work, event->event, 0) != HN_CUDA_SUCCESS)
+        (void)d->cuda.cuEventSynchronize(event->event);
+    hn_cuda_free(dev, memory);
+    free_event(event);
+    hn_cuda_leave(d, pushed);
+}
+
 /* If it fails, each call tries by itself, and tells. */
 static void cuda_enter(hn_queue *queue) {
     hn_status status = hn_cuda_enter((cuda_dev *)queue->dev, &((cuda_queue *)queue)->has_entered);
@@ -373,6 +406,8 @@ const hn_device_ops hn_device_cuda = {
     .handle = cuda_handle,
     .wait_for_caller = cuda_wait_for_caller,
     .let_caller_wait = cuda_let_caller_wait,
+    .record_caller = cuda_record_caller,
+    .free_behind = cuda_free_behind,
     .recording_begin = hn_cuda_recording_begin,
     .recording_end = hn_cuda_recording_end,
     .replay = hn_cuda_replay,

@@ -203,6 +203,10 @@ struct hn_device_ops {
      * queue has. NULL: there is no such thing. */
     hn_status (*wait_for_caller)(hn_queue *queue, void *other);
     hn_status (*let_caller_wait)(hn_queue *queue, void *other);
+    /* The point behind what the caller's queue has so far; an event without a time. */
+    hn_status (*record_caller)(hn_dev *dev, void *other, hn_event **out);
+    /* As `free`, and as `event_free`, when the point was reached; the host does not wait. */
+    void (*free_behind)(hn_dev *dev, void *memory, hn_event *event);
 
     /* What is launched, copied on the device and done by operations between the two is recorded and
      * not done. `recording_end` follows in any case; with `is_good` it makes a recording, or brings
@@ -250,6 +254,8 @@ hn_status hn_dev_check(const hn_dev *dev) HN_MUST_USE;
 
 /* Functions of the row, but nothing in a forked child. NULL is allowed. */
 void hn_dev_free(hn_dev *dev, void *memory);
+/* `event`: work that uses the memory; NULL: none does any more. */
+void hn_dev_free_behind(hn_dev *dev, void *memory, hn_event *event);
 void hn_dev_unload(hn_dev *dev, hn_device_program *program);
 void hn_dev_operation_release(hn_dev *dev, hn_device_operation *operation);
 void hn_queue_destroy(hn_queue *queue);

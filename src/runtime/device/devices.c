@@ -71,6 +71,11 @@ void hn_dev_free(hn_dev *dev, void *memory) {
     if (memory && hn_dev_is_here(dev)) dev->ops->free(dev, memory);
 }
 
+void hn_dev_free_behind(hn_dev *dev, void *memory, hn_event *event) {
+    if (event && hn_dev_is_here(dev)) dev->ops->free_behind(dev, memory, event);
+    else hn_dev_free(dev, memory);
+}
+
 void hn_dev_unload(hn_dev *dev, hn_device_program *program) {
     if (program && hn_dev_is_here(dev)) dev->ops->unload(program);
 }
