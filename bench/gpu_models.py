@@ -12,6 +12,7 @@ for its steps, `call_us` one call with inputs and outputs in the host's memory.
 """
 
 import argparse
+import collections
 import json
 import logging
 import math
@@ -32,6 +33,7 @@ import make_models
 
 RUNS, BLOCKS = 20, 9
 WARM_STARTS = 3
+BY_KERNEL = "a kernel does it: "  # what the runtime says
 
 
 def tokens(rows, columns, vocabulary):
@@ -95,9 +97,17 @@ def start_up(options, directory):
     return {"cold_s": cold, "cold_phases_ms": cold_phases, "warm_s": warm[0], "warm_phases_ms": warm[1]}
 
 
+def calls_by_kernels(options, directory):
+    """Why calls are done by kernels of the bundle in place of a library, and how many."""
+    command = [options.henry, "run", directory / "model.pt2", "-i", directory / "input_0.npy", "--device", options.device, "-q"]
+    done = subprocess.run([str(w) for w in command], capture_output=True, text=True, timeout=300, check=True, env=dict(os.environ, HENRY_CACHE_DIR=str(directory / "cache"), HENRY_LOG="run:info"))
+    return dict(collections.Counter(line.split(BY_KERNEL, 1)[1] for line in done.stderr.splitlines() if BY_KERNEL in line))
+
+
 def run_henry(options, directory):
     """Cold and warm processes first: they fill the cache."""
     result = start_up(options, directory)
+    result["calls_by_kernels"] = calls_by_kernels(options, directory)
     _, text = run_program([options.subject, "--device", options.device, "--inputs", directory, "--outputs", directory, "--rotate", 0, "--seconds", options.seconds, directory / "model.pt2"], directory / "cache")
     subject = json.loads(text)
     result.update({k: subject[k] for k in ("device_us", "device_min_us", "call_us", "kernels", "extern", "host_steps", "workspace_bytes", "steps", "from_cache")})
@@ -192,7 +202,7 @@ def describe(line):
     parts = [f"{line['model']:20}"]
     henry = line.get("henry")
     if henry:
-        parts.append(f"Henry {henry['device_us'] / 1e3:8.3f} ms (call {henry['call_us'] / 1e3:.3f}), {henry['kernels']} kernels + {henry['extern']} calls, "
+        parts.append(f"Henry {henry['device_us'] / 1e3:8.3f} ms (call {henry['call_us'] / 1e3:.3f}), {henry['kernels']} kernels + {henry['extern']} calls ({sum(henry['calls_by_kernels'].values())} by kernels), "
                      f"cold {henry['cold_s']:.2f} s, warm {henry['warm_s']:.2f} s")
     else:
         parts.append(f"Henry failed: {line.get('henry_failed', '?')}")
@@ -230,7 +240,8 @@ def main():
         return time.perf_counter() - begin > options.limit
 
     head = {"what": "models", "date": time.strftime("%Y-%m-%d %H:%M", time.gmtime()), "torch": torch.__version__, "machine": gpu_kernels.clocks(),
-            "device": options.device, "command": gpu_kernels.own_options()}
+            "device": options.device, "command": gpu_kernels.own_options(),
+            "libraries": {name: os.environ.get(name) for name in ("HENRY_CUBLASLT", "HENRY_CUDNN")}}
     lines, failed, left = [head], 0, 0
     shared_memory = "/dev/shm" if os.path.isdir("/dev/shm") and shutil.disk_usage("/dev/shm").free > 8 << 30 else None
     for name in names:

@@ -7,7 +7,7 @@ covered() {
     HENRY_CC | HENRY_CXX | PATH) echo "field 'compiler': the identity of the compilers found with it" ;;
     HENRY_NVRTC | HENRY_NVCC | CUDA_HOME | CUDA_PATH | LD_LIBRARY_PATH) echo "field 'compiler': the identity of the compiler of CUDA that is found with it" ;;
     HENRY_CACHE_DIR | XDG_CACHE_HOME | HOME | HENRY_REDIS_URL) echo "where results are kept" ;;
-    HENRY_CUBLASLT) echo "which library multiplies at run time" ;;
+    HENRY_CUBLASLT | HENRY_CUDNN) echo "which libraries do operations at run time" ;;
     HENRY_TF32) echo "how a library multiplies at run time" ;;
     HENRY_CACHE_TAG) echo "field 'tag'" ;;
     HENRY_THREADS | OMP_NUM_THREADS) echo "how many threads run a program; what it is planned for is field 'threads'" ;;

@@ -1,7 +1,7 @@
 # For scripts that run on a machine with a GPU, from a checkout or from the pack (tools/gpu_pack.sh); they source it in their root.
 #   build              the programs
 #   HENRY_TEST_MODELS  the folder that holds models/ and pt2-cases/
-#   HENRY_NVRTC, HENRY_CUBLASLT  CUDA's libraries, if they were found: PyTorch's own, or a toolkit's
+#   HENRY_NVRTC, HENRY_CUBLASLT, HENRY_CUDNN  CUDA's libraries, if they were found: PyTorch's own, or a toolkit's
 # shellcheck shell=bash
 root=$PWD
 if [ -d bin ]; then
@@ -34,3 +34,4 @@ name_library() {
 }
 name_library HENRY_NVRTC libnvrtc
 name_library HENRY_CUBLASLT libcublasLt
+name_library HENRY_CUDNN libcudnn

@@ -130,7 +130,7 @@ counts() {
 describe() {
     "$build/henry" --version
     [ "$kind" = cuda ] && nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.sm,clocks.mem --format=csv,noheader 2>/dev/null
-    echo "device $device, $jobs processes, NVRTC ${HENRY_NVRTC:-none}, cuBLASLt ${HENRY_CUBLASLT:-none}"
+    echo "device $device, $jobs processes, NVRTC ${HENRY_NVRTC:-none}, cuBLASLt ${HENRY_CUBLASLT:-none}, cuDNN ${HENRY_CUDNN:-none}"
 }
 
 describe

@@ -4,9 +4,8 @@
  * numbers with src/ops/cuda/cublaslt.h, so that a wrong one shows. */
 #include "tests/support/cublaslt_standin.h"
 
-#include "tests/support/cuda_standin.h"
+#include "tests/support/standin_work.h"
 
-#include <dlfcn.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -279,38 +278,19 @@ int cublasLtMatmulAlgoGetHeuristic(void *handle, void *desc, void *a, void *b, v
 
 /* ---- numbers ---- */
 
-static float of_bits(uint32_t bits) {
-    float f;
-    memcpy(&f, &bits, sizeof f);
-    return f;
-}
-static uint32_t to_bits(float f) {
-    uint32_t bits;
-    memcpy(&bits, &f, sizeof bits);
-    return bits;
+static standin_type kind_of(int type) {
+    return type == R_64F   ? STANDIN_F64
+           : type == R_32F ? STANDIN_F32
+           : type == R_16F ? STANDIN_F16
+                           : STANDIN_BF16;
 }
 
 static double load(int type, const void *from, int64_t at) {
-    switch (type) {
-    case R_64F: return ((const double *)from)[at];
-    case R_32F: return ((const float *)from)[at];
-    case R_16BF: return of_bits((uint32_t)((const uint16_t *)from)[at] << 16);
-    default: return (double)((const _Float16 *)from)[at];
-    }
+    return standin_load(kind_of(type), from, at);
 }
 
 static void store(int type, void *to, int64_t at, double x) {
-    switch (type) {
-    case R_64F: ((double *)to)[at] = x; break;
-    case R_32F: ((float *)to)[at] = (float)x; break;
-    case R_16BF: {
-        uint32_t bits = to_bits((float)x);
-        bits += 0x7fff + (bits >> 16 & 1);
-        ((uint16_t *)to)[at] = (uint16_t)(bits >> 16);
-        break;
-    }
-    default: ((_Float16 *)to)[at] = (_Float16)x; break;
-    }
+    standin_store(kind_of(type), to, at, x);
 }
 
 static double finish(uint32_t epilogue, double x) {
@@ -341,11 +321,11 @@ typedef struct product {
 static size_t extent(const object *o) {
     const int64_t last = (o->batch_count - 1) * o->batch_stride +
                          (int64_t)(o->columns - 1) * o->ld + (int64_t)o->rows;
-    const size_t bytes = o->type == R_64F ? 8 : o->type == R_32F ? 4 : 2;
-    return (size_t)last * bytes;
+    return (size_t)last * standin_bytes(kind_of(o->type));
 }
 
-static void compute(const product *p) {
+static void compute(const void *work) {
+    const product *p = work;
     const object *e = &p->desc, *a = &p->of[0], *b = &p->of[1], *c = &p->of[2], *d = &p->of[3];
     const uint64_t depth = e->trans_a ? a->rows : a->columns;
     if (p->workspace_bytes) memset(p->workspace, 0xa5, p->workspace_bytes);
@@ -373,27 +353,11 @@ static void compute_there(const void *user, cuda_standin_bytes_fn bytes_at) {
     const int64_t bias = (d->batch_count - 1) * p.desc.bias_batch_stride + (int64_t)d->rows;
     for (int k = 0; k < 4; k++) p.at[k] = bytes_at((uint64_t)(uintptr_t)p.at[k], extent(&p.of[k]));
     if (p.desc.epilogue & 4)
-        p.desc.bias =
-            bytes_at((uint64_t)(uintptr_t)p.desc.bias, (size_t)bias * (d->type == R_64F   ? 8
-                                                                       : d->type == R_32F ? 4
-                                                                                          : 2));
+        p.desc.bias = bytes_at((uint64_t)(uintptr_t)p.desc.bias,
+                               (size_t)bias * standin_bytes(kind_of(d->type)));
     if (p.workspace_bytes)
         p.workspace = bytes_at((uint64_t)(uintptr_t)p.workspace, p.workspace_bytes);
     compute(&p);
-}
-
-/* Where the driver stands in, too, a stream does it when it comes to it. */
-static int give(void *stream, const product *p) {
-    cuda_standin_give_fn give_to;
-    void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-    void *address = driver ? dlsym(driver, "cuda_standin_give") : NULL;
-    if (driver) dlclose(driver);
-    if (!address) {
-        compute(p);
-        return OK;
-    }
-    memcpy(&give_to, &address, sizeof give_to);
-    return give_to(stream, compute_there, p, sizeof *p) == OK ? OK : FAILED;
 }
 
 static int check_run(const object *desc, const void *const *at, const algo *choice,
@@ -426,8 +390,7 @@ int cublasLtMatmul(void *handle, void *desc, const void *alpha, const void *a, v
     p.alpha = load(e->scale, alpha, 0);
     p.beta = load(e->scale, beta, 0);
     p.workspace_bytes = choice->workspace;
-    status = give(stream, &p);
-    if (status) return status;
+    if (standin_give(stream, compute_there, compute, &p, sizeof p) != OK) return FAILED;
     state.products++;
     state.compute_type = e->compute;
     state.last_batch_count = p.of[3].batch_count;

@@ -6,11 +6,10 @@
 
 #include "base/checked.h"
 #include "henry/tensor.h"
+#include "ops/cuda/alignment.h"
 #include "ops/cuda/product.h"
 
 #include <stdlib.h>
-
-enum { ALIGN_MAX = 16 }; /* bytes: the widest access of the library's kernels */
 
 /* What the heuristic was told and has said. */
 typedef struct choice {
@@ -97,29 +96,17 @@ static hn_status make_desc(hn_lt_matmul *m, const dtype_row *type, bool tf32) {
 
 /* ---- alignment ---- */
 
-static uint32_t power_of_two_in(int64_t bytes) {
-    return bytes ? (uint32_t)(bytes & -bytes & (2 * ALIGN_MAX - 1)) : ALIGN_MAX;
-}
-
 static uint32_t smaller(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
-/* Of an operand: its place in memory that is aligned itself, and the steps of loops. */
+/* Of an operand: its place in memory, and the steps of loops. */
 static uint32_t alignment_of(const hn_lt_matmul *m, uint32_t operand) {
-    const hn_ext_call *call = m->call;
-    const bool is_known = call->operands[operand] != NULL;
-    const int64_t at =
-        is_known ? (int64_t)(uintptr_t)call->operands[operand] : call->rooms[operand].before;
-    uint32_t align = call->knows_rooms || is_known ? ALIGN_MAX : m->elem_bytes;
-    const uint32_t found = power_of_two_in(at & (ALIGN_MAX - 1));
-    align = smaller(align, found);
+    uint32_t align = hn_align_of_operand(m->call, operand, m->elem_bytes);
     for (uint32_t d = 0; d < m->product.loop_count; d++) {
-        const int64_t step = m->product.loops[d].strides[operand] & (ALIGN_MAX - 1);
-        align = smaller(align, power_of_two_in(step * m->elem_bytes & (ALIGN_MAX - 1)));
+        const int64_t step = m->product.loops[d].strides[operand] & (HN_ALIGN_MAX - 1);
+        align = smaller(align, hn_align_of(step * m->elem_bytes & (HN_ALIGN_MAX - 1)));
     }
     return align > m->elem_bytes ? align : m->elem_bytes;
 }
-
-static bool fits(uint32_t align, const void *address) { return (uintptr_t)address % align == 0; }
 
 /* ---- the heuristic ---- */
 
@@ -165,7 +152,7 @@ static hn_status choose_aligned(hn_lt_matmul *m, size_t workspace) {
     choice *c = &m->aligned;
     for (uint32_t k = 0; k < HN_PRODUCT_MATRICES; k++)
         c->align[k] = alignment_of(m, m->product.of[k].operand);
-    c->bias_align = m->product.bias ? alignment_of(m, m->product.bias) : ALIGN_MAX;
+    c->bias_align = m->product.bias ? alignment_of(m, m->product.bias) : HN_ALIGN_MAX;
     return choose(m, workspace, c);
 }
 
@@ -179,9 +166,9 @@ static hn_status choose_any(hn_lt_matmul *m) {
 
 static hn_status choice_for(hn_lt_matmul *m, void *const *args, const choice **out) {
     const hn_product *p = &m->product;
-    bool good = !p->bias || fits(m->aligned.bias_align, args[p->bias]);
+    bool good = !p->bias || hn_align_fits(m->aligned.bias_align, args[p->bias]);
     for (uint32_t k = 0; k < HN_PRODUCT_MATRICES; k++)
-        good = good && fits(m->aligned.align[k], args[p->of[k].operand]);
+        good = good && hn_align_fits(m->aligned.align[k], args[p->of[k].operand]);
     if (!good && !m->any.is_made) HN_TRY(choose_any(m));
     *out = good ? &m->aligned : &m->any;
     return NULL;

@@ -6,7 +6,7 @@
  *   cuda_stage.c   pinned memory that copies go through
  *   cuda_queue.c   copies, launches, status words, waiting
  *   cuda_graph.c   recordings
- *   cuda_operations.c   operations, by NVIDIA's libraries
+ *   cuda_operations.c   operations, by cuBLASLt and cuDNN
  *
  * Every function of the row that calls the driver stands between hn_cuda_enter and hn_cuda_leave:
  * the driver wants the context to be the calling thread's current one, and the host may have

@@ -1,79 +1,128 @@
-/* cuda_operations.c: operations of the row of CUDA, by NVIDIA's libraries. They are opened when the
- * first operation is prepared, and belong to the device. */
+/* cuda_operations.c: operations of the row of CUDA, by NVIDIA's libraries. Each is opened when the
+ * first operation that it may do is prepared, and belongs to the device. */
 #include "runtime/device/cuda.h"
 
 #include "base/log.h"
 #include "ops/cuda/cublaslt_matmul.h"
+#include "ops/cuda/cudnn_conv.h"
 
 #include <stdlib.h>
+#include <string.h>
 
-enum { WORKSPACE_MAX = 32 << 20 }; /* bytes: what cuBLASLt's fastest kernels for sm_90 may want */
+/* Bytes at most: what cuBLASLt's fastest kernels for sm_90 may want; what cuDNN wants to bring the
+ * planes of large images into the order that its kernels have. */
+enum { LT_WORKSPACE_MAX = 32 << 20, DNN_WORKSPACE_MAX = 256 << 20 };
+
+/* Whether a library is there. */
+typedef struct library_state {
+    bool is_tried;
+    void *handle;
+    char missing[256]; /* why it is not there */
+} library_state;
 
 struct cuda_libraries {
     hn_cublaslt lt;
-    void *lt_handle;
-    char missing[256]; /* why there is no cuBLASLt; "": it is there */
-    bool tf32;
+    hn_cudnn dnn;
+    library_state lt_state, dnn_state;
+    pthread_mutex_t dnn_lock; /* one thread at a time uses cuDNN's handle */
 };
 
 struct hn_device_operation {
     cuda_dev *dev;
-    hn_lt_matmul *matmul;
+    hn_lt_matmul *matmul; /* NULL: it is ... */
+    hn_dnn_conv *conv;    /* ... this one */
 };
 
 /* ---- the libraries ---- */
 
 static hn_status open_cublaslt(cuda_libraries *l) {
     HN_TRY(hn_cublaslt_load(&l->lt));
-    return hn_cublaslt_status(&l->lt, l->lt.cublasLtCreate(&l->lt_handle), "cublasLtCreate");
+    return hn_cublaslt_status(&l->lt, l->lt.cublasLtCreate(&l->lt_state.handle), "cublasLtCreate");
 }
 
-static cuda_libraries *open_libraries(void) {
-    cuda_libraries *l = calloc(1, sizeof *l);
-    const char *tf32 = getenv("HENRY_TF32");
-    if (!l) return NULL;
-    l->tf32 = tf32 && strcmp(tf32, "1") == 0;
-    hn_status status = open_cublaslt(l);
-    if (status) snprintf(l->missing, sizeof l->missing, "%s", hn_status_message(status));
+static hn_status open_cudnn(cuda_libraries *l) {
+    HN_TRY(hn_cudnn_load(&l->dnn));
+    return hn_cudnn_status(&l->dnn, l->dnn.cudnnCreate(&l->dnn_state.handle), "cudnnCreate");
+}
+
+/* The device's lock is held. */
+static void try_library(cuda_libraries *l, library_state *state,
+                        hn_status (*open)(cuda_libraries *l)) {
+    if (state->is_tried) return;
+    state->is_tried = true;
+    hn_status status = open(l);
+    if (status) {
+        state->handle = NULL;
+        snprintf(state->missing, sizeof state->missing, "%s", hn_status_message(status));
+    }
     hn_status_free(status);
+}
+
+static cuda_libraries *make_libraries(void) {
+    cuda_libraries *l = calloc(1, sizeof *l);
+    if (l) pthread_mutex_init(&l->dnn_lock, NULL);
     return l;
 }
 
-/* The context is current. */
-static hn_status libraries_of(cuda_dev *d, cuda_libraries **out) {
+/* Those that may do operations of a kind are tried. The context is current. */
+static hn_status libraries_for(cuda_dev *d, hn_extern_kind kind, cuda_libraries **out) {
     pthread_mutex_lock(&d->lock);
-    if (!d->libraries) d->libraries = open_libraries();
+    if (!d->libraries) d->libraries = make_libraries();
     *out = d->libraries;
+    if (*out && kind == HN_EXTERN_MATMUL) try_library(*out, &(*out)->lt_state, open_cublaslt);
+    if (*out && kind == HN_EXTERN_CONV) try_library(*out, &(*out)->dnn_state, open_cudnn);
     pthread_mutex_unlock(&d->lock);
-    if (!*out) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for the libraries of a device");
-    return NULL;
+    return *out ? NULL : HN_ERROR(HN_OUT_OF_MEMORY, "no memory for the libraries of a device");
 }
 
 void hn_cuda_operations_deinit(cuda_dev *d) {
     cuda_libraries *l = d->libraries;
-    if (l && l->lt_handle) (void)l->lt.cublasLtDestroy(l->lt_handle);
+    if (!l) return;
+    if (l->lt_state.handle) (void)l->lt.cublasLtDestroy(l->lt_state.handle);
+    if (l->dnn_state.handle) (void)l->dnn.cudnnDestroy(l->dnn_state.handle);
+    pthread_mutex_destroy(&l->dnn_lock);
     free(l);
     d->libraries = NULL;
+}
+
+/* Whether f32 may be rounded to TF32. */
+static bool allows_tf32(void) {
+    const char *value = getenv("HENRY_TF32");
+    return value && strcmp(value, "1") == 0;
 }
 
 /* ---- operations ---- */
 
 static hn_status prepare_matmul(cuda_libraries *l, const hn_ext_call *call,
                                 hn_device_operation *o) {
-    const hn_lt_options options = {.tf32 = l->tf32, .workspace_bytes = WORKSPACE_MAX};
-    if (l->missing[0]) {
+    const hn_lt_options options = {.tf32 = allows_tf32(), .workspace_bytes = LT_WORKSPACE_MAX};
+    if (!l->lt_state.handle) {
         hn_warn_once("run", "cublaslt", "cuBLASLt is not there: matrix products are slower: %s",
-                     l->missing);
-        return HN_ERROR(HN_UNSUPPORTED, "%s", l->missing);
+                     l->lt_state.missing);
+        return HN_ERROR(HN_UNSUPPORTED, "%s", l->lt_state.missing);
     }
-    return hn_lt_matmul_create(&l->lt, l->lt_handle, &options, call, &o->matmul);
+    return hn_lt_matmul_create(&l->lt, l->lt_state.handle, &options, call, &o->matmul);
+}
+
+static hn_status prepare_conv(cuda_libraries *l, const hn_ext_call *call, hn_device_operation *o) {
+    const hn_dnn_options options = {.tf32 = allows_tf32(), .workspace_bytes = DNN_WORKSPACE_MAX};
+    if (!l->dnn_state.handle) {
+        hn_warn_once("run", "cudnn", "cuDNN is not there: convolutions are slower: %s",
+                     l->dnn_state.missing);
+        return HN_ERROR(HN_UNSUPPORTED, "%s", l->dnn_state.missing);
+    }
+    pthread_mutex_lock(&l->dnn_lock);
+    hn_status status = hn_dnn_conv_create(&l->dnn, l->dnn_state.handle, &options, call, &o->conv);
+    pthread_mutex_unlock(&l->dnn_lock);
+    return status;
 }
 
 static hn_status prepare_here(cuda_dev *d, const hn_ext_call *call, hn_device_operation *o) {
     cuda_libraries *l;
-    HN_TRY(libraries_of(d, &l));
-    if (call->kind == HN_EXTERN_MATMUL) return prepare_matmul(l, call, o);
-    return HN_ERROR(HN_UNSUPPORTED, "there is no such operation on CUDA");
+    if (call->kind != HN_EXTERN_MATMUL && call->kind != HN_EXTERN_CONV)
+        return HN_ERROR(HN_UNSUPPORTED, "there is no such operation on CUDA");
+    HN_TRY(libraries_for(d, call->kind, &l));
+    return call->kind == HN_EXTERN_CONV ? prepare_conv(l, call, o) : prepare_matmul(l, call, o);
 }
 
 static hn_status operation_prepare(hn_dev *dev, const hn_ext_call *call,
@@ -94,7 +143,15 @@ static hn_status operation_prepare(hn_dev *dev, const hn_ext_call *call,
 }
 
 static size_t operation_scratch_bytes(const hn_device_operation *o) {
-    return hn_lt_matmul_scratch_bytes(o->matmul);
+    return o->conv ? hn_dnn_conv_scratch_bytes(o->conv) : hn_lt_matmul_scratch_bytes(o->matmul);
+}
+
+static hn_status run_conv(hn_device_operation *o, void *const *args, void *scratch, void *stream) {
+    pthread_mutex_t *lock = &o->dev->libraries->dnn_lock;
+    pthread_mutex_lock(lock);
+    hn_status status = hn_dnn_conv_run(o->conv, args, scratch, stream);
+    pthread_mutex_unlock(lock);
+    return status;
 }
 
 static hn_status operation_run(hn_queue *queue, hn_device_operation *o, uint32_t step,
@@ -105,7 +162,8 @@ static hn_status operation_run(hn_queue *queue, hn_device_operation *o, uint32_t
     *out = (hn_device_fault){.is_set = false};
     HN_TRY(hn_cuda_enter(o->dev, &pushed));
     hn_cuda_note_launches(q, &(cuda_launches){.operations = 1});
-    hn_status status = hn_lt_matmul_run(o->matmul, args, scratch, q->stream);
+    hn_status status = o->conv ? run_conv(o, args, scratch, q->stream)
+                               : hn_lt_matmul_run(o->matmul, args, scratch, q->stream);
     hn_cuda_leave(o->dev, pushed);
     return status;
 }
@@ -114,6 +172,7 @@ static void operation_release(hn_device_operation *o) {
     if (!o) return;
     const bool pushed = o->dev->cuda.cuCtxPushCurrent(o->dev->context) == HN_CUDA_SUCCESS;
     hn_lt_matmul_destroy(o->matmul);
+    hn_dnn_conv_destroy(o->conv);
     hn_cuda_leave(o->dev, pushed);
     free(o);
 }

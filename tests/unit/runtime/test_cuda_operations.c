@@ -1,46 +1,91 @@
 /* test_cuda_operations.c: operations of the row of CUDA, with libraries that stand in for NVIDIA's
- * driver (cuda_standin.c) and for cuBLASLt (cublaslt_standin.c): they run in the order of the
- * stream, on memory of the device, and every failure of either comes back as a status. Which
- * products the library takes: tests/unit/ops/cuda. */
+ * driver (cuda_standin.c), for cuBLASLt (cublaslt_standin.c) and for cuDNN (cudnn_standin.c): they
+ * run in the order of the stream, on memory of the device, and every failure of each comes back as
+ * a status. Which calls the libraries take: tests/unit/ops/cuda. */
 #include "runtime/device/cuda.h"
 
 #include "runtime/device/rows.h"
 #include "support/cublaslt_standin.h"
 #include "support/cuda_standin.h"
+#include "support/cudnn_standin.h"
 #include "unit/harness.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>
 
-static cublaslt_standin *library(void) {
-    cublaslt_standin_fn *record;
-    void *handle = dlopen(HN_CUBLASLT_STANDIN, RTLD_NOW),
-         *address = handle ? dlsym(handle, "cublasLtStandin") : NULL;
+/* Records of the libraries. */
+typedef struct standins {
+    cuda_standin *driver;
+    cublaslt_standin *lt;
+    cudnn_standin *dnn;
+} standins;
+
+static void *record_of(const char *path, const char *name) {
+    void *handle = dlopen(path, RTLD_NOW), *address = handle ? dlsym(handle, name) : NULL;
+    void *(*record)(void);
     memcpy(&record, &address, sizeof record);
     return address ? record() : NULL;
 }
 
-/* y = relu(x @ w + b), for 2 x 3 and 3 x 4. */
+/* y = relu(x @ w + b), for 2 x 3 and 3 x 4; the same as a convolution of two images of one place. */
 enum { M = 2, N = 4, K = 3 };
 static const float x[M * K] = {1, 2, 3, -1, -2, 4}, bias[N] = {0, 1, -40, 3};
 static const float w[K * N] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+static const float w_conv[N * K] = {1, 5, 9, 2, 6, 10, 3, 7, 11, 4, 8, 12};
 static const float expected[M * N] = {38, 45, 10, 59, 25, 27, 0, 31};
 
-static const int64_t params[HN_MATMUL_PARAM_COUNT] = {1,
-                                                      1,
-                                                      1,
-                                                      1,
-                                                      M,
-                                                      N,
-                                                      K,
-                                                      [HN_MATMUL_A + 4] = K,
-                                                      1,
-                                                      [HN_MATMUL_B + 4] = N,
-                                                      1,
-                                                      [HN_MATMUL_OUT + 4] = N,
-                                                      1,
-                                                      [HN_MATMUL_BIAS + 5] = 1,
-                                                      [HN_MATMUL_EPILOGUE] = HN_EPILOGUE_RELU};
+static const int64_t product[HN_MATMUL_PARAM_COUNT] = {1,
+                                                       1,
+                                                       1,
+                                                       1,
+                                                       M,
+                                                       N,
+                                                       K,
+                                                       [HN_MATMUL_A + 4] = K,
+                                                       1,
+                                                       [HN_MATMUL_B + 4] = N,
+                                                       1,
+                                                       [HN_MATMUL_OUT + 4] = N,
+                                                       1,
+                                                       [HN_MATMUL_BIAS + 5] = 1,
+                                                       [HN_MATMUL_EPILOGUE] = HN_EPILOGUE_RELU};
+
+static const int64_t conv[HN_CONV_PARAM_COUNT] = {M,
+                                                  K,
+                                                  N,
+                                                  1,
+                                                  [HN_CONV_IN] = 1,
+                                                  1,
+                                                  1,
+                                                  [HN_CONV_KERNEL] = 1,
+                                                  1,
+                                                  1,
+                                                  [HN_CONV_OUTSIZE] = 1,
+                                                  1,
+                                                  1,
+                                                  [HN_CONV_STRIDE] = 1,
+                                                  1,
+                                                  1,
+                                                  [HN_CONV_DILATION] = 1,
+                                                  1,
+                                                  1,
+                                                  [HN_CONV_X] = K,
+                                                  1,
+                                                  [HN_CONV_W] = K,
+                                                  1,
+                                                  [HN_CONV_OUT] = N,
+                                                  1,
+                                                  [HN_CONV_EPILOGUE] = HN_EPILOGUE_RELU};
+
+/* The two operations. */
+static const struct {
+    hn_extern_kind kind;
+    const int64_t *params;
+    uint32_t param_count;
+    const float *w;
+} cases[] = {{HN_EXTERN_MATMUL, product, HN_MATMUL_PARAM_COUNT, w},
+             {HN_EXTERN_CONV, conv, HN_CONV_PARAM_COUNT, w_conv}};
+enum { PRODUCT, CONVOLUTION, CASES };
 
 typedef struct fixture {
     hn_dev *dev;
@@ -59,18 +104,18 @@ static hn_status put(fixture *f, uint32_t k, const float *from, size_t count) {
     return from ? f->ops->copy_in(f->queue, f->at[k], from, count * sizeof *from) : NULL;
 }
 
-static hn_status begin(fixture *f) {
+static hn_status begin(fixture *f, uint32_t which) {
     *f = (fixture){.ops = &hn_device_cuda};
-    f->call = (hn_ext_call){.kind = HN_EXTERN_MATMUL,
-                            .params = params,
-                            .param_count = HN_MATMUL_PARAM_COUNT,
+    f->call = (hn_ext_call){.kind = cases[which].kind,
+                            .params = cases[which].params,
+                            .param_count = cases[which].param_count,
                             .threads = 1,
                             .knows_rooms = true};
     HN_TRY(hn_dev_open(&hn_device_cuda, &(hn_device_options){.number = 0}, &f->dev));
     HN_TRY(f->ops->queue_create(f->dev, &(hn_queue_options){.step_count = 8}, &f->queue));
     HN_TRY(put(f, 0, NULL, M * N));
     HN_TRY(put(f, 1, x, M * K));
-    HN_TRY(put(f, 2, w, K * N));
+    HN_TRY(put(f, 2, cases[which].w, K * N));
     HN_TRY(put(f, 3, bias, N));
     HN_TRY(hn_ext_check(&f->call));
     HN_TRY(f->ops->operations->prepare(f->dev, &f->call, &f->operation));
@@ -102,125 +147,134 @@ static void end(fixture *f) {
     hn_dev_release(f->dev);
 }
 
-static void reset(cuda_standin *driver, cublaslt_standin *lt) {
-    cuda_standin_reset(driver);
-    *lt = (cublaslt_standin){.objects = lt->objects};
+static void reset(const standins *s) {
+    cuda_standin_reset(s->driver);
+    *s->lt = (cublaslt_standin){.objects = s->lt->objects};
+    *s->dnn = (cudnn_standin){.objects = s->dnn->objects};
 }
 
-static void expect_nothing_left(const cuda_standin *driver, const cublaslt_standin *lt) {
-    EXPECT_INT(driver->memories, 0);
-    EXPECT_INT(driver->pinned, 0);
-    EXPECT_INT(driver->streams, 0);
-    EXPECT_INT(driver->contexts, 0);
-    EXPECT_INT(lt->objects, 0);
-    EXPECT_STR(lt->misuse, "");
+static void expect_nothing_left(const standins *s) {
+    EXPECT_INT(s->driver->memories, 0);
+    EXPECT_INT(s->driver->pinned, 0);
+    EXPECT_INT(s->driver->streams, 0);
+    EXPECT_INT(s->driver->contexts, 0);
+    EXPECT_INT(s->lt->objects, 0);
+    EXPECT_STR(s->lt->misuse, "");
+    EXPECT_INT(s->dnn->objects, 0);
+    EXPECT_STR(s->dnn->misuse, "");
 }
 
-static bool find(cuda_standin **driver, cublaslt_standin **lt) {
+static bool find(standins *s) {
     setenv("HENRY_CUBLASLT", HN_CUBLASLT_STANDIN, 1);
-    *driver = cuda_standin_find();
-    *lt = library();
-    if (*driver && *lt) {
-        reset(*driver, *lt);
+    setenv("HENRY_CUDNN", HN_CUDNN_STANDIN, 1);
+    *s = (standins){.driver = cuda_standin_find(),
+                    .lt = record_of(HN_CUBLASLT_STANDIN, "cublasLtStandin"),
+                    .dnn = record_of(HN_CUDNN_STANDIN, "cudnnStandin")};
+    if (s->driver && s->lt && s->dnn) {
+        reset(s);
         return true;
     }
     fprintf(stderr, "skipped: the libraries that are found are not those of the tests\n");
     return false;
 }
 
-TEST(a_product) {
-    cuda_standin *driver;
-    cublaslt_standin *lt;
-    fixture f;
-    bool right = false;
-    if (!find(&driver, &lt)) return;
-    EXPECT_OK(begin(&f));
-    for (int k = 0; f.operation && k < 3; k++) {
-        EXPECT_OK(run(&f, &right));
-        EXPECT(right);
+TEST(operations) {
+    standins s;
+    if (!find(&s)) return;
+    for (uint32_t which = 0; which < CASES; which++) {
+        fixture f;
+        bool right = false;
+        EXPECT_OK(begin(&f, which));
+        for (int k = 0; f.operation && k < 3; k++) {
+            EXPECT_OK(run(&f, &right));
+            EXPECT(right);
+        }
+        EXPECT_INT(which == PRODUCT ? s.lt->products : s.dnn->convolutions, 3);
+        end(&f);
+        expect_nothing_left(&s);
     }
-    EXPECT_INT(lt->products, 3);
-    end(&f);
-    expect_nothing_left(driver, lt);
 }
 
-/* What a product has done is told when it is waited for, like what a kernel has. */
-TEST(a_product_may_be_the_reason) {
-    cuda_standin *driver;
-    cublaslt_standin *lt;
+/* What an operation has done is told when it is waited for, like what a kernel has. */
+TEST(an_operation_may_be_the_reason) {
+    standins s;
     fixture f;
     hn_device_fault fault;
-    if (!find(&driver, &lt)) return;
-    EXPECT_OK(begin(&f));
+    if (!find(&s)) return;
+    EXPECT_OK(begin(&f, PRODUCT));
     void *args[HN_EXT_MAX_OPERANDS] = {f.at[0], f.at[1], f.at[2], f.at[3]};
     if (f.operation)
         EXPECT_OK(f.ops->operations->run(f.queue, f.operation, 3, args, f.scratch, &fault));
-    driver->calls = 0;
-    driver->code = 700;
-    driver->is_lost = true;
-    driver->fail_at = 2; /* behind that which makes the context current */
+    s.driver->calls = 0;
+    s.driver->code = 700;
+    s.driver->is_lost = true;
+    s.driver->fail_at = 2; /* behind that which makes the context current */
     EXPECT_ERROR(f.ops->finish(f.queue, &fault), HN_DEVICE,
                  "one of the operations, 1 in all: CUDA: cuStreamSynchronize failed: "
                  "CUDA_ERROR_ILLEGAL_ADDRESS (700)");
-    reset(driver, lt);
+    reset(&s);
     end(&f);
-    expect_nothing_left(driver, lt);
+    expect_nothing_left(&s);
 }
 
-TEST(without_the_library) {
-    cuda_standin *driver;
-    cublaslt_standin *lt;
+TEST(without_the_libraries) {
+    standins s;
     fixture f;
-    if (!find(&driver, &lt)) return;
+    if (!find(&s)) return;
     setenv("HENRY_CUBLASLT", "off", 1);
-    EXPECT_ERROR(begin(&f), HN_UNSUPPORTED, "cuBLASLt is switched off");
+    setenv("HENRY_CUDNN", "off", 1);
+    EXPECT_ERROR(begin(&f, PRODUCT), HN_UNSUPPORTED, "cuBLASLt is switched off");
     end(&f);
-    expect_nothing_left(driver, lt);
+    EXPECT_ERROR(begin(&f, CONVOLUTION), HN_UNSUPPORTED, "cuDNN is switched off");
+    end(&f);
+    expect_nothing_left(&s);
 }
 
 /* Begins and runs with a failure in it. Whether it came so far. */
-static bool try_once(cuda_standin *driver, cublaslt_standin *lt) {
+static bool try_once(const standins *s, uint32_t which) {
     fixture f;
     bool right = false;
-    hn_status status = begin(&f);
+    hn_status status = begin(&f, which);
     if (!status) status = run(&f, &right);
-    const bool failed = driver->failed || (lt->fail_at && lt->calls >= lt->fail_at);
+    const bool failed = s->driver->failed || (s->lt->fail_at && s->lt->calls >= s->lt->fail_at) ||
+                        (s->dnn->fail_at && s->dnn->calls >= s->dnn->fail_at);
     EXPECT((failed || !status) && right == !status); /* the row does without some of the driver */
     hn_status_free(status);
-    reset(driver, lt);
+    reset(s);
     end(&f);
-    expect_nothing_left(driver, lt);
+    expect_nothing_left(s);
     return failed;
 }
 
 TEST(each_call_of_the_driver_fails) {
-    cuda_standin *driver;
-    cublaslt_standin *lt;
-    long n = 0;
-    bool failed = true;
-    if (!find(&driver, &lt)) return;
-    while (failed && ++n < 500) {
-        driver->code = 2;
-        driver->calls = 0;
-        driver->fail_at = n;
-        failed = try_once(driver, lt);
+    standins s;
+    if (!find(&s)) return;
+    for (uint32_t which = 0; which < CASES; which++) {
+        long n = 0;
+        bool failed = true;
+        while (failed && ++n < 500) {
+            s.driver->code = 2;
+            s.driver->calls = 0;
+            s.driver->fail_at = n;
+            failed = try_once(&s, which);
+        }
+        if (n <= 20 || n >= 500) HN_TEST_FAIL("%ld calls", n);
     }
-    if (n <= 20 || n >= 500) HN_TEST_FAIL("%ld calls", n);
 }
 
-TEST(each_call_of_the_library_fails) {
-    cuda_standin *driver;
-    cublaslt_standin *lt;
-    uint32_t n = 0;
-    bool failed = true;
-    if (!find(&driver, &lt)) return;
-    while (failed && ++n < 500) {
-        lt->calls = 0;
-        lt->fail_at = n;
-        lt->fail_code = 13;
-        failed = try_once(driver, lt);
+TEST(each_call_of_a_library_fails) {
+    standins s;
+    if (!find(&s)) return;
+    for (uint32_t which = 0; which < CASES; which++) {
+        uint32_t n = 0;
+        bool failed = true;
+        while (failed && ++n < 500) {
+            if (which == PRODUCT) s.lt->fail_at = n, s.lt->fail_code = 13;
+            else s.dnn->fail_at = n, s.dnn->fail_code = 5000;
+            failed = try_once(&s, which);
+        }
+        EXPECT(n > 10 && n < 500);
     }
-    EXPECT(n > 10 && n < 500);
 }
 
 TEST_MAIN
