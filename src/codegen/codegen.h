@@ -28,6 +28,7 @@ typedef struct hn_kernel_code {
     hn_expr extent;         /* parallel iterations, or groups */
     int64_t grain;          /* fewest iterations worth a thread */
     uint32_t threads;       /* of a group; 0: the kernel takes a range of iterations */
+    uint32_t shared_bytes;  /* of a group, which the launch adds to those that the text declares */
     hn_expr scratch_bytes;  /* per thread, or per group; 0: none */
 } hn_kernel_code;
 

@@ -77,8 +77,13 @@ static hn_status visit_weights(const walker *x) {
     return NULL;
 }
 
+static hn_status visit_shared(const walker *x, uint32_t bytes) {
+    return x->places && bytes ? visit(x, hn_sym_int(x->w->sym, bytes)) : NULL;
+}
+
 static hn_status visit_launches(const walker *x, const hn_line *line) {
     if (x->places && line->threads) HN_TRY(visit(x, hn_sym_int(x->w->sym, 1))); /* of the grid */
+    HN_TRY(visit_shared(x, line->shared_bytes));
     HN_TRY(visit_list(x, line->params, line->param_count));
     HN_TRY(visit(x, line->extent));
     HN_TRY(visit(x, line->scratch_bytes));
@@ -87,6 +92,7 @@ static hn_status visit_launches(const walker *x, const hn_line *line) {
         HN_TRY(visit_list(x, l->params, l->param_count));
         HN_TRY(visit(x, l->extent));
         HN_TRY(visit(x, l->scratch_bytes));
+        HN_TRY(visit_shared(x, l->shared_bytes));
     }
     return NULL;
 }

@@ -174,6 +174,7 @@ static hn_status add_launches(emitter *e, uint32_t step, hn_woperand *operands, 
                                        .extent = own->extent,
                                        .grain = own->grain,
                                        .threads = own->threads,
+                                       .shared_bytes = own->shared_bytes,
                                        .scratch_bytes = own->scratch_bytes};
     }
     if (e->source->target_count > 1) line->others = launches;
@@ -240,6 +241,7 @@ static hn_status add_kernel_call(emitter *e, uint32_t step) {
                     .extent = kernel->extent,
                     .grain = kernel->grain,
                     .threads = kernel->threads,
+                    .shared_bytes = kernel->shared_bytes,
                     .scratch_bytes = kernel->scratch_bytes};
     HN_TRY(add_checks(e, k, kernel, &line));
     HN_TRY(add_launches(e, step, operands, &line));
@@ -254,6 +256,7 @@ static hn_status add_operation_kernel(emitter *e, uint32_t step, hn_line *line) 
     if (!kernel->text.ptr) return NULL;
     line->extent = kernel->extent;
     line->threads = kernel->threads;
+    line->shared_bytes = kernel->shared_bytes;
     HN_NEW(e->w->arena, launches, e->source->target_count);
     for (uint32_t t = 1; t < e->source->target_count; t++) {
         const hn_kernel_code *own = kernel_code(e, t, step);
@@ -264,7 +267,8 @@ static hn_status add_operation_kernel(emitter *e, uint32_t step, hn_line *line) 
                                        .param_count = own->size_count,
                                        .params = own->sizes,
                                        .extent = own->extent,
-                                       .threads = own->threads};
+                                       .threads = own->threads,
+                                       .shared_bytes = own->shared_bytes};
     }
     if (e->source->target_count > 1) line->others = launches;
     return kernel_of(e, step, &line->kernel);

@@ -186,6 +186,7 @@ static void line_fields(printer *p, const hn_line *line) {
     if (line->param_count) exprs(p, "params", line->params, line->param_count);
     optional(p, "extent", line->extent);
     if (line->threads) number(p, "threads", line->threads);
+    if (line->shared_bytes) number(p, "shared_bytes", line->shared_bytes);
     optional(p, "scratch_bytes", line->scratch_bytes);
     optional(p, "symbol", line->symbol);
     if (line->origin && p->w->graph && line->origin < p->w->graph->origins.count)

@@ -21,7 +21,7 @@
  *   operand    = "none" | ["out"] b DTYPE ["at" "(" EXPR ")"] ["over" "[" INT {"," INT} "]"]
  *   call       = ("call" "k"N | "extern" KIND | "assert" | "define" | "cond") "(" operands ")"
  *                ["params" exprs] ["extent" "(" EXPR ")"] ["grain" INT] ["threads" INT]
- *                ["scratch" "(" EXPR ")"]
+ *                ["shared" INT] ["scratch" "(" EXPR ")"]
  *                ["symbol" "(" EXPR ")"] ["on" DEVICE]
  *
  * What the text says is not believed: hn_wrapper_verify comes after. */
@@ -376,6 +376,7 @@ static hn_status read_call(parser *ps, hn_line *line) {
     HN_TRY(read_optional_expr(ps, "extent", &line->extent));
     if (accept_word(ps, "grain")) HN_TRY(hn_lex_i64(&ps->lex, &line->grain));
     if (accept_word(ps, "threads")) HN_TRY(hn_lex_u32(&ps->lex, &line->threads));
+    if (accept_word(ps, "shared")) HN_TRY(hn_lex_u32(&ps->lex, &line->shared_bytes));
     HN_TRY(read_optional_expr(ps, "scratch", &line->scratch_bytes));
     if (line->kind == HN_LINE_DEFINE) {
         HN_TRY(hn_lex_expect_word(&ps->lex, "symbol"));

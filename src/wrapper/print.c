@@ -190,6 +190,7 @@ static void put_call(printer *p, const hn_line *line) {
     if (line->extent) put_field(p, "extent", line->extent);
     if (line->grain) put(p, " grain "), put_number(p, line->grain);
     if (line->threads) put(p, " threads "), put_number(p, line->threads);
+    if (line->shared_bytes) put(p, " shared "), put_number(p, line->shared_bytes);
     if (line->scratch_bytes) put_field(p, "scratch", line->scratch_bytes);
     if (line->kind == HN_LINE_DEFINE) put_field(p, "symbol", line->symbol);
     hn_text_print_device(line->device, p->out);

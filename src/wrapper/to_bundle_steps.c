@@ -122,7 +122,7 @@ static bool same_params(const hn_line *line, const hn_wlaunch *l) {
 }
 
 /* Groups of threads are in one dimension. */
-static hn_status put_groups(bundle_emitter *e, uint32_t threads, hnb_launch *l) {
+static hn_status put_groups(bundle_emitter *e, uint32_t threads, uint32_t shared, hnb_launch *l) {
     uint32_t one;
     if (!threads) return NULL;
     if (threads > HNB_MAX_GROUP_THREADS)
@@ -132,7 +132,7 @@ static hn_status put_groups(bundle_emitter *e, uint32_t threads, hnb_launch *l) 
     l->grid[0] = l->extent;
     l->block[0] = threads;
     for (uint32_t d = 1; d < 3; d++) l->grid[d] = one, l->block[d] = 1;
-    return NULL;
+    return shared ? hn_emit_expr(e, hn_sym_int(e->sym, shared), &l->shared) : NULL;
 }
 
 /* The launch of target `t`; lists that are those of the first target are not written again. */
@@ -153,7 +153,8 @@ static hn_status put_launch(bundle_emitter *e, const hn_line *line, const hnb_st
         HN_TRY(put_params(e, own ? own->params : line->params, l.param_count, &l.params));
     HN_TRY(hn_emit_expr(e, own ? own->extent : line->extent, &l.extent));
     HN_TRY(hn_emit_optional(e, own ? own->scratch_bytes : line->scratch_bytes, &l.scratch));
-    HN_TRY(put_groups(e, own ? own->threads : line->threads, &l));
+    HN_TRY(put_groups(e, own ? own->threads : line->threads,
+                      own ? own->shared_bytes : line->shared_bytes, &l));
     HN_PUSH(e->out.arena, &e->out.launches, l);
     return NULL;
 }

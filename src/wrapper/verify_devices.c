@@ -43,6 +43,8 @@ static hn_status check_operands(const checker *c, const hn_line *line, uint32_t 
 static hn_status check_place(checker *c, const hn_line *line, uint32_t i) {
     HN_TRY(see_device(c, line->device));
     const bool is_host = line->device == HN_DEVICE_CPU;
+    if (line->shared_bytes && !line->threads)
+        return BAD("line %u has shared memory and no groups of threads", i);
     switch (line->kind) {
     case HN_LINE_KERNEL:
         if (is_host != !line->threads)

@@ -55,7 +55,7 @@ typedef struct hn_wlaunch {
     const hn_expr *params;
     hn_expr extent;
     int64_t grain;
-    uint32_t threads;
+    uint32_t threads, shared_bytes;
     hn_expr scratch_bytes;
 } hn_wlaunch;
 
@@ -116,6 +116,7 @@ typedef struct hn_line {
     /* KERNEL: fewest iterations worth a thread of their own; 0: never split */
     int64_t grain;
     uint32_t threads;      /* KERNEL: of a group; 0 on the CPU */
+    uint32_t shared_bytes; /* KERNEL: dynamic shared memory of a group */
     hn_expr scratch_bytes; /* KERNEL: per thread, or per group; 0 id: none */
     /* KERNEL: for each target but the first; NULL when there is only that */
     const hn_wlaunch *others;

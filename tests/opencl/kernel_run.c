@@ -63,6 +63,7 @@ hn_status kernel_run(opencl_program *program, const hn_kernel_code *kernel, cons
                                                .memories = memories,
                                                .memory_count = kernel->buffer_count,
                                                .scratch_bytes = (size_t)(scratch * groups),
+                                               .shared_bytes = kernel->shared_bytes,
                                                .sizes = sizes,
                                                .size_count = kernel->size_count,
                                                .groups = (size_t)groups,

@@ -46,6 +46,7 @@ typedef struct opencl_launch {
     const opencl_memory *memories;
     uint32_t memory_count;
     size_t scratch_bytes; /* of all groups; 0: the kernel takes none */
+    size_t shared_bytes;  /* dynamic shared memory of a group; CUDA only */
     const int64_t *sizes;
     uint32_t size_count;
     size_t groups, threads; /* no group: nothing runs */

@@ -26,7 +26,7 @@ static const char *const sample =
     "  call k1(b1 f32, out b5 bool) extent(1) grain 1\n"
     "  assert(b5 bool) text \"must hold\"\n"
     "  reuse b6 from b3\n"
-    "  call k1(out b6 f32) extent(s0) threads 64 scratch(256) on opencl\n"
+    "  call k1(out b6 f32) extent(s0) threads 64 shared 65536 scratch(256) on opencl\n"
     "  wait opencl\n"
     "  cond(b5 bool) origin 3 {\n"
     "    copy b4 from b1\n"
@@ -236,6 +236,8 @@ TEST(verify_finds_of_devices) {
         {"call k1(out b1 bool) extent(1) on opencl",
          "line 0 runs on opencl in groups of 0 threads"},
         {"call k1(out b3 bool) extent(1) threads 8", "line 0 runs on cpu in groups of 8 threads"},
+        {"call k1(out b3 bool) extent(1) shared 8",
+         "line 0 has shared memory and no groups of threads"},
         {ON_DEVICE "extern nms(out b3 bool, b1 bool) params [1, 1] on opencl",
          "line 1 runs on opencl and uses buffer 3 on cpu"},
         {ON_DEVICE "extern nms or k1(out b2 bool, b1 bool) params [1, 1] extent(1) on opencl",
