@@ -18,6 +18,7 @@ typedef struct operation {
     int64_t params[PARAMS_MAX];
     double tolerance; /* times the largest number */
     int64_t infinity; /* which number of operand 3 is infinite; 0: none */
+    bool is_least;    /* the numbers of operand 4 are the least one of bf16 */
 } operation;
 
 /* ---- numbers ---- */
@@ -125,6 +126,7 @@ static void check(operation o) {
         for (int64_t e = 0; e < ELEMS && o.dtypes[k] && k; e++)
             put(o.dtypes[k], memory[k], e, next_number(&state));
     }
+    for (int64_t e = 0; e < ELEMS && o.is_least; e++) put(o.dtypes[4], memory[4], e, -0x1.fep127);
     if (o.infinity) put(o.dtypes[3], memory[3], o.infinity, INFINITY);
     const hn_extern call = call_of(&o, &x, memory);
     void *got = x.memory[call.operands[0].buffer].bytes;
@@ -259,9 +261,41 @@ TEST(attentions) {
         STRIDES(o, HN_ATTENTION_MASK, 0, 0, 45, 1);
         check(o);
     }
-    operation o = attention(HN_DTYPE_F32, 1e-5, 40, 45, 8, 8); /* nobody sees the last key */
+    /* nobody sees the last key */
+    operation o = attention(HN_DTYPE_F32, 1e-5, 40, 45, 8, 8);
     o.params[HN_ATTENTION_CAUSAL] = 1;
     o.infinity = 44 * 8;
+    check(o);
+}
+
+/* More keys than wait in shared memory at a time, in rows that are copied 16 bytes at a time, and not. */
+TEST(long_attentions) {
+    for (size_t d = 0; d < HN_COUNT_OF(floats); d++) {
+        const hn_dtype dtype = floats[d].dtype;
+        const double tolerance = floats[d].tolerance;
+        check(attention(dtype, tolerance, 65, 150, 64, 64));
+        operation o = attention(dtype, tolerance, 75, 150, 64, 64);
+        o.params[HN_ATTENTION_CAUSAL] = 1;
+        check(o);
+        o = attention(dtype, tolerance, 70, 200, 24, 40); /* keys, then values in columns */
+        STRIDES(o, HN_ATTENTION_K, 200 * 2 * 24, 200 * 24, 1, 200);
+        check(o);
+        STRIDES(o, HN_ATTENTION_V, 200 * 2 * 40, 200 * 40, 1, 200);
+        STRIDES(o, HN_ATTENTION_OUT, 70 * 4 * 40, 70 * 40, 1, 70);
+        check(o);
+        o = attention(dtype, tolerance, 20, 150, 30, 20); /* rows of 32, of which 30 are there */
+        STRIDES(o, HN_ATTENTION_K, 150 * 2 * 32, 32, 2 * 32, 1);
+        check(o);
+        check(attention(dtype, tolerance, 5, 0, 16, 16));
+    }
+}
+
+/* Of a row that sees nothing the mean: the least number, added to all scores, makes them equal. */
+TEST(a_mask_of_the_least_number) {
+    operation o = attention(HN_DTYPE_BF16, 8e-3, 20, 70, 16, 16);
+    o.dtypes[4] = HN_DTYPE_BF16;
+    o.is_least = true;
+    STRIDES(o, HN_ATTENTION_MASK, 0, 0, 0, 0);
     check(o);
 }
 

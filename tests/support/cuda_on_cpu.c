@@ -7,6 +7,8 @@
  * order by turns, so that what a barrier is missing for comes out wrong. Memory is that of the
  * test, without copies: arguments may be parts of one buffer.
  *
+ * Copies that go on beside a thread (cp.async) come when it waits for them: see cuda_on_cpu.h.
+ *
  * What this cannot show: inline PTX, for which there are functions in C here, the functions of
  * CUDA's library, where glibc's are taken, and what a compiler for GPUs makes of the text. */
 #include "support/opencl_host.h"
@@ -25,7 +27,17 @@
 #error "coroutines are switched by code for x86-64"
 #endif
 
-enum { THREADS_MAX = 1024, STACK_BYTES = 64 << 10, MAX_ARGUMENTS = 256, WARP = 32, ROUNDS = 2 };
+enum {
+    THREADS_MAX = 1024,
+    STACK_BYTES = 64 << 10,
+    MAX_ARGUMENTS = 256,
+    WARP = 32,
+    ROUNDS = 2,
+    WORDS = 6,
+    GUARD_BYTES = 1024,
+    UNTOUCHED = 0xa5,
+    SHARED_MAX = 227 << 10
+};
 
 struct opencl_host {
     char folder[256]; /* for texts and objects */
@@ -58,7 +70,10 @@ typedef struct group {
     bool is_done[THREADS_MAX];
     uint32_t exchanges[THREADS_MAX];         /* of each thread so far */
     uint64_t exchanged[ROUNDS][THREADS_MAX]; /* what threads of a warp show each other */
-    unsigned *thread_number;                 /* threadIdx.x */
+    unsigned shown[ROUNDS][THREADS_MAX][WORDS];
+    unsigned *thread_number; /* threadIdx.x */
+    uint8_t *memory;         /* dynamic shared memory */
+    size_t shared_bytes;
 } group;
 
 static group *running;
@@ -75,6 +90,16 @@ static uint64_t exchange(uint64_t value, uint32_t other) {
     g->exchanged[round][own] = value;
     wait_for_others();
     return from / WARP == own / WARP && from < g->threads ? g->exchanged[round][from] : value;
+}
+
+/* All threads of a warp do the same number of both. */
+static void show(const unsigned own[WORDS], unsigned shown[WORDS][WARP]) {
+    group *g = running;
+    const uint32_t round = g->exchanges[g->now]++ % ROUNDS, first = g->now / WARP * WARP;
+    memcpy(g->shown[round][g->now], own, sizeof g->shown[round][g->now]);
+    wait_for_others();
+    for (uint32_t k = 0; k < WARP && first + k < g->threads; k++)
+        for (uint32_t w = 0; w < WORDS; w++) shown[w][k] = g->shown[round][first + k][w];
 }
 
 static void run_thread(void) {
@@ -107,12 +132,27 @@ static uint32_t run_turn(group *g, bool descends) {
     return done;
 }
 
+/* Dynamic shared memory: NaNs, and what is the group's no more. */
+static void begin_memory(const group *g) {
+    memset(g->memory, 0xff, g->shared_bytes);
+    memset(g->memory + g->shared_bytes, UNTOUCHED, GUARD_BYTES);
+}
+
+static hn_status check_memory(const group *g) {
+    for (uint32_t k = 0; k < GUARD_BYTES; k++)
+        if (g->memory[g->shared_bytes + k] != UNTOUCHED)
+            return HN_ERROR(HN_INTERNAL, "byte %zu of %zu bytes of shared memory was written",
+                            g->shared_bytes + k, g->shared_bytes);
+    return NULL;
+}
+
 static hn_status run_group(group *g, char *stacks) {
     uint32_t done = 0;
+    begin_memory(g);
     for (uint32_t k = 0; k < g->threads; k++) begin_thread(g, k, stacks + (size_t)k * STACK_BYTES);
     running = g;
     for (bool descends = false; !done; descends = !descends) done = run_turn(g, descends);
-    if (done == g->threads) return NULL;
+    if (done == g->threads) return check_memory(g);
     return HN_ERROR(HN_INTERNAL, "%u threads of %u come to a barrier that the others do not",
                     g->threads - done, g->threads);
 }
@@ -173,8 +213,14 @@ void opencl_host_close(opencl_host *h) {
     "%6, %7}, {%8, %9}, {%0, %1, %2, %3};\" : \"+f\"(c[0]), \"+f\"(c[1]), \"+f\"(c[2]), \"+f\""    \
     "(c[3]) : \"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), \"r\"(b[0]), \"r\"(b[1]));"
 
-/* Inline PTX, and what it does. */
+#define PIECES_TEXT(kind)                                                                          \
+    "asm volatile(\"ldmatrix.sync.aligned.m8n8.x4" kind                                            \
+    ".shared.b16 {%0, %1, %2, %3}, [%4];\" : \"=r\"(to[0]), \"=r\"(to[1]), \"=r\"(to[2]), \"=r"    \
+    "\"(to[3]) : \"r\"((unsigned)__cvta_generic_to_shared(row)) : \"memory\");"
+
+/* Inline PTX and other words, and what they do. */
 static const char *const ptx[][2] = {
+    {"extern __shared__ uint4 memory[];", "uint4 *const memory = (uint4 *)cuda_memory;"},
     {"asm(\"cvt.rn.bf16.f32 %0, %1;\" : \"=h\"(b) : \"f\"(x));", "b = cvt_bf16_f32(x);"},
     {"asm(\"mov.b32 %0, {%1, %2};\" : \"=f\"(x) : \"h\"((unsigned short)0), \"h\"(b));",
      "x = __uint_as_float((unsigned)b << 16);"},
@@ -187,13 +233,38 @@ static const char *const ptx[][2] = {
      "y = a > b || a != a ? a : b;"},
     {"asm(\"cvt.f32.f16 %0, %1;\" : \"=f\"(x) : \"h\"(h));", "x = cvt_f32_f16(h);"},
     {"asm(\"cvt.rn.f16.f32 %0, %1;\" : \"=h\"(h) : \"f\"(x));", "h = cvt_f16_f32(x);"},
+    {"asm(\"cvt.rn.bf16x2.f32 %0, %1, %2;\" : \"=r\"(y) : \"f\"(b), \"f\"(a));",
+     "y = cvt_bf16_f32(a) | (unsigned)cvt_bf16_f32(b) << 16;"},
+    {"asm(\"cvt.rn.f16x2.f32 %0, %1, %2;\" : \"=r\"(y) : \"f\"(b), \"f\"(a));",
+     "y = cvt_f16_f32(a) | (unsigned)cvt_f16_f32(b) << 16;"},
+    {"asm(\"ex2.approx.ftz.f32 %0, %1;\" : \"=f\"(y) : \"f\"(x));",
+     "y = exp2f(x); y = y < 0x1p-126f ? 0 : y;"},
+    {PIECES_TEXT(""), "pieces_on_cpu(to, row, false);"},
+    {PIECES_TEXT(".trans"), "pieces_on_cpu(to, row, true);"},
+    {"asm volatile(\"cp.async.cg.shared.global [%0], [%1], 16, %2;\" : : "
+     "\"r\"((unsigned)__cvta_generic_to_shared(to)), \"l\"(from), \"r\"(bytes) : \"memory\");",
+     "copy_on_cpu(to, from, bytes);"},
+    {"asm volatile(\"cp.async.commit_group;\" : : : \"memory\");", "copies_end_on_cpu();"},
+    {"asm volatile(\"cp.async.wait_group 0;\" : : : \"memory\");", "copies_wait_on_cpu(0);"},
+    {"asm volatile(\"cp.async.wait_group 1;\" : : : \"memory\");", "copies_wait_on_cpu(1);"},
     {MMA_TEXT("bf16"), "mma_on_cpu(c, a, b, true);"},
     {MMA_TEXT("f16"), "mma_on_cpu(c, a, b, false);"},
 };
 
-/* The first place in the text where one of the rows begins; NULL: nowhere. */
+/* Where the next one is; NULL: nowhere. */
+static const char *next_of(const char *text) {
+    static const char *const heads[] = {"asm(", "asm volatile(", "extern __shared__"};
+    const char *first = NULL;
+    for (size_t k = 0; k < sizeof heads / sizeof *heads; k++) {
+        const char *at = strstr(text, heads[k]);
+        if (at && (!first || at < first)) first = at;
+    }
+    return first;
+}
+
+/* The first place in the text where one of the rows begins, and which; NULL: nowhere. */
 static const char *find_ptx(const char *text, uint32_t *out_row) {
-    const char *at = strstr(text, "asm(");
+    const char *at = next_of(text);
     for (*out_row = 0; at && *out_row < sizeof ptx / sizeof *ptx; ++*out_row)
         if (strncmp(at, ptx[*out_row][0], strlen(ptx[*out_row][0])) == 0) break;
     return at;
@@ -248,6 +319,7 @@ static hn_status load(const char *object, opencl_program *p) {
     if (!p->object) return HN_ERROR(HN_TOOLCHAIN, "%s", dlerror());
     *(void (**)(void))dlsym(p->object, "cuda_wait") = wait_for_others;
     *(uint64_t(**)(uint64_t, uint32_t))dlsym(p->object, "cuda_exchange") = exchange;
+    *(void (**)(const unsigned *, unsigned(*)[WARP]))dlsym(p->object, "cuda_show") = show;
     return NULL;
 }
 
@@ -310,6 +382,8 @@ static hn_status run_groups(opencl_program *p, const opencl_launch *l, group *g)
     *(void **)&g->call = dlsym(p->object, name);
     unsigned *number = dlsym(p->object, "blockIdx");
     g->thread_number = dlsym(p->object, "threadIdx");
+    g->memory = dlsym(p->object, "cuda_memory");
+    g->shared_bytes = l->shared_bytes;
     if (!g->call) return HN_ERROR(HN_INTERNAL, "the program has no kernel '%s'", l->kernel);
     for (size_t k = 0; k < l->groups; k++) {
         *number = (unsigned)k;
@@ -324,7 +398,7 @@ hn_status opencl_program_run(opencl_program *p, const opencl_launch *l, int *out
     char *scratch = NULL;
     group *g = calloc(1, sizeof *g);
     if (l->memory_count > MAX_ARGUMENTS || l->size_count > MAX_ARGUMENTS || !g ||
-        l->threads > THREADS_MAX ||
+        l->threads > THREADS_MAX || l->shared_bytes > SHARED_MAX ||
         posix_memalign((void **)&scratch, 64, l->scratch_bytes + 64) != 0) {
         free(g);
         return HN_ERROR(HN_UNSUPPORTED, "too much for the test");

@@ -21,7 +21,14 @@ extern "C" {
 cuda_number blockIdx, threadIdx;
 void (*cuda_wait)();
 uint64_t (*cuda_exchange)(uint64_t value, uint32_t other);
+/* Shows the other threads of the warp six words, and gets theirs. */
+void (*cuda_show)(const unsigned own[6], unsigned shown[6][32]);
+/* Dynamic shared memory: as much as a group may have, and what nothing may be written to. */
+alignas(1024) unsigned char cuda_memory[(227 << 10) + 1024];
 }
+struct alignas(16) uint4 {
+    unsigned x, y, z, w;
+};
 
 static inline void __syncthreads() { cuda_wait(); }
 
@@ -84,16 +91,9 @@ static inline unsigned short cvt_f16_f32(float x) {
  * from NVIDIA's PTX documentation. */
 static inline void mma_on_cpu(float *c, const unsigned *a, const unsigned *b, bool is_bf16) {
     const int lane = (int)(threadIdx.x % 32);
+    const unsigned own[6] = {a[0], a[1], a[2], a[3], b[0], b[1]};
     unsigned held[6][32];
-    for (int k = 0; k < 3; k++) {
-        const unsigned *from = k < 2 ? a + 2 * k : b;
-        const uint64_t own = (uint64_t)from[1] << 32 | from[0];
-        for (int other = 0; other < 32; other++) {
-            const uint64_t theirs = cuda_exchange(own, (uint32_t)other);
-            held[2 * k][lane ^ other] = (unsigned)theirs;
-            held[2 * k + 1][lane ^ other] = (unsigned)(theirs >> 32);
-        }
-    }
+    cuda_show(own, held);
     /* number `at` of the pair that a register of a thread holds */
     auto number = [&](int r, int thread, int at) {
         const unsigned short bits = (unsigned short)(held[r][thread] >> 16 * at);
@@ -111,6 +111,62 @@ static inline void mma_on_cpu(float *c, const unsigned *a, const unsigned *b, bo
     }
 }
 
+/* ldmatrix: each thread reads the row that it tells, and gets two numbers of each matrix. */
+static inline void pieces_on_cpu(unsigned *to, const void *row, bool is_across) {
+    const int g = (int)(threadIdx.x % 32) / 4, t = (int)threadIdx.x % 4;
+    unsigned own[6] = {0}, held[6][32];
+    if ((uintptr_t)row % 16) __builtin_trap();
+    memcpy(own, row, 16);
+    cuda_show(own, held);
+    auto number = [&](int matrix, int r, int c) {
+        return held[c / 2][8 * matrix + r] >> 16 * (c % 2) & 0xffff;
+    };
+    for (int k = 0; k < 4; k++)
+        to[k] = is_across ? number(k, 2 * t, g) | number(k, 2 * t + 1, g) << 16
+                          : number(k, g, 2 * t) | number(k, g, 2 * t + 1) << 16;
+}
+
+/* ---- copies that are under way ----
+ *
+ * They come as late as they may, when the thread waits for them: until then there are NaNs. So both
+ * a wait that is missing and a copy over what others still read come out wrong. */
+struct cuda_copy {
+    void *to;
+    const void *from;
+    int bytes;
+};
+struct cuda_copies { /* of a thread */
+    cuda_copy of[64];
+    int ends[64]; /* of lots that are closed: how many copies */
+    int count, lots;
+};
+static cuda_copies cuda_under_way[1024];
+
+static inline void copy_on_cpu(void *to, const void *from, int bytes) {
+    cuda_copies *c = &cuda_under_way[threadIdx.x];
+    if (c->count == 64 || (uintptr_t)to % 16 || (bytes && (uintptr_t)from % 16)) __builtin_trap();
+    c->of[c->count++] = {to, from, bytes};
+    memset(to, 0xff, 16);
+}
+static inline void copies_end_on_cpu() {
+    cuda_copies *c = &cuda_under_way[threadIdx.x];
+    if (c->lots == 64) __builtin_trap();
+    c->ends[c->lots++] = c->count;
+}
+/* Until all lots but so many are there. */
+static inline void copies_wait_on_cpu(int but) {
+    cuda_copies *c = &cuda_under_way[threadIdx.x];
+    const int lots = c->lots > but ? c->lots - but : 0, done = lots ? c->ends[lots - 1] : 0;
+    for (int k = 0; k < done; k++) {
+        memset(c->of[k].to, 0, 16);
+        memcpy(c->of[k].to, c->of[k].from, (size_t)c->of[k].bytes);
+    }
+    memmove(c->of, c->of + done, (size_t)(c->count - done) * sizeof *c->of);
+    c->count -= done;
+    c->lots -= lots;
+    for (int k = 0; k < c->lots; k++) c->ends[k] = c->ends[k + lots] - done;
+}
+
 /* Calls a kernel with the arguments at these addresses; those behind the last one are left out. */
 template <size_t... Numbers> struct cuda_numbers {};
 template <size_t Count, size_t... Rest>
@@ -121,6 +177,7 @@ static void call_by(void (*kernel)(Arguments...), void **a, cuda_numbers<Numbers
     kernel(*(Arguments *)a[Numbers]...);
 }
 template <class... Arguments> static void call(void (*kernel)(Arguments...), void **a) {
+    cuda_under_way[threadIdx.x].count = cuda_under_way[threadIdx.x].lots = 0;
     call_by(kernel, a, typename cuda_count<sizeof...(Arguments)>::type());
 }
 

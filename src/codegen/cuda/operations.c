@@ -23,17 +23,18 @@ enum { TILE = 64, THREADS = 256, MMA_THREADS = 128 }; /* of all texts */
 
 typedef struct words {
     const char *element, *number, *load, *store, *fma;
-    char letter;     /* of functions of the prelude */
-    const char *mma; /* of these; NULL: tensor cores do not have the dtype, as it is */
+    char letter; /* of functions of the prelude */
+    /* of these; NULL: tensor cores do not have the dtype, as it is */
+    const char *mma, *pair;
 } words;
 
 static const words dtypes[HN_DTYPE_COUNT] = {
     [HN_DTYPE_F64] = {"double", "double", "(x)", "(x)", "fma(a, b, c)", 'd'},
     [HN_DTYPE_F32] = {"float", "float", "(x)", "(x)", "fmaf(a, b, c)", 'f'},
     [HN_DTYPE_F16] = {"unsigned short", "float", "h_f(x)", "f_h(x)", "fmaf(a, b, c)", 'f',
-                      "mma_h(c, a, b)"},
+                      "mma_h(c, a, b)", "pair_h(a, b)"},
     [HN_DTYPE_BF16] = {"unsigned short", "float", "b_f(x)", "f_b(x)", "fmaf(a, b, c)", 'f',
-                       "mma_b(c, a, b)"},
+                       "mma_b(c, a, b)", "pair_b(a, b)"},
 };
 
 /* ---- the function behind a sum ---- */
@@ -58,6 +59,7 @@ typedef struct writer {
     const hn_extern *call;
     const words *dtype;
     hn_strbuf text;
+    uint32_t shared_bytes; /* dynamic shared memory of a group */
 } writer;
 
 static bool has_operand(const writer *w, uint32_t k) { return w->call->operands[k].buffer != 0; }
@@ -67,7 +69,9 @@ static void put_words(writer *w) {
     const words *d = w->dtype;
     hn_strbuf_printf(&w->text, "#define ELEMENT %s\n#define NUMBER %s\n", d->element, d->number);
     hn_strbuf_printf(&w->text, "#define LOAD(x) %s\n#define STORE(x) %s\n", d->load, d->store);
-    if (d->mma) hn_strbuf_printf(&w->text, "#define MMA(c, a, b) %s\n", d->mma);
+    if (d->mma)
+        hn_strbuf_printf(&w->text, "#define MMA(c, a, b) %s\n#define PAIR(a, b) %s\n", d->mma,
+                         d->pair);
     else hn_strbuf_printf(&w->text, "#define FMA(a, b, c) %s\n", d->fma);
 }
 
@@ -127,10 +131,17 @@ static void put_mask(writer *w) {
     hn_strbuf_printf(&w->text, "#define MASK_ELEMENT %s\n#define MASK_LOAD(x) %s\n",
                      is_float ? dtypes[dtype].element : "unsigned char",
                      is_float ? dtypes[dtype].load : "(x)");
-    hn_strbuf_printf(&w->text, "#define MASKED(score, at) %s\n",
+    hn_strbuf_printf(&w->text, "#define IS_MASKED %d\n#define MASKED(score, at) %s\n",
+                     has_operand(w, 4),
                      !has_operand(w, 4) ? "(score)"
                      : is_float         ? "((score) + (float)MASK_LOAD(mask[at]))"
                                         : "(mask[at] ? (score) : -infinity)");
+}
+
+/* Of attention_mma.cu: two stages of 64 keys and their values. */
+static uint32_t attention_shared_bytes(int64_t d, int64_t dv) {
+    const int64_t row = (d + 15) / 16 * 16 + 8, row_v = (dv + 15) / 16 * 16 + 8;
+    return (uint32_t)(2 * 64 * (row + row_v) * 2);
 }
 
 static hn_expr write_attention(writer *w) {
@@ -139,6 +150,7 @@ static hn_expr write_attention(writer *w) {
     int64_t d, dv;
     if (!hn_sym_is_int(sym, p[HN_ATTENTION_D], &d) || !hn_sym_is_int(sym, p[HN_ATTENTION_DV], &dv))
         return 0;
+    if (w->dtype->mma) w->shared_bytes = attention_shared_bytes(d, dv);
     /* 48 KiB of shared memory */
     const int64_t rows = w->dtype->mma || (d <= 64 && dv <= 64) ? 64 : 32;
     put_mask(w);
@@ -221,6 +233,7 @@ static hn_status write_text(writer *w, hn_arena *arena, hn_kernel_code *out) {
     HN_TRY(describe(w->call, arena, out));
     out->extent = groups;
     out->threads = w->dtype->mma ? MMA_THREADS : THREADS;
+    out->shared_bytes = w->shared_bytes;
     hn_kernel_code_name(out, (hn_str){kept, w->text.len});
     return NULL;
 }

@@ -168,6 +168,90 @@ static const hn_snippet snippets[] = {
     MMA("mma_b", "bf16"),
     MMA("mma_h", "f16"),
 #undef MMA
+/* Pieces for it: of four matrices of 8 x 8 numbers of 16 bits, each thread of a warp tells where
+     * a row of 8 begins in shared memory: thread 8 k + r the row r of matrix k. Thread 4 g + t gets, in
+     * register k, the numbers 2 t and 2 t + 1 of row g of matrix k; `across`: of column g. Addresses
+     * are multiples of 16. */
+#define PIECES(name, kind)                                                                         \
+    {                                                                                              \
+        name, FN "void " name "(unsigned *to, const void *row) {\n"                                \
+                 "  asm volatile(\"ldmatrix.sync.aligned.m8n8.x4" kind ".shared.b16 "              \
+                 "{%0, %1, %2, %3}, [%4];\" : \"=r\"(to[0]), \"=r\"(to[1]), \"=r\"(to[2]), "       \
+                 "\"=r\"(to[3]) : \"r\"((unsigned)__cvta_generic_to_shared(row)) : "               \
+                 "\"memory\");\n}\n"                                                               \
+    }
+    PIECES("pieces", ""),
+    PIECES("pieces_across", ".trans"),
+#undef PIECES
+    /* two numbers in a word, the first one below */
+    {"pair_b", FN "unsigned pair_b(float a, float b) {\n"
+                  "  unsigned y;\n"
+                  "  asm(\"cvt.rn.bf16x2.f32 %0, %1, %2;\" : \"=r\"(y) : \"f\"(b), \"f\"(a));\n"
+                  "  return y;\n}\n"},
+    {"pair_h", FN "unsigned pair_h(float a, float b) {\n"
+                  "  unsigned y;\n"
+                  "  asm(\"cvt.rn.f16x2.f32 %0, %1, %2;\" : \"=r\"(y) : \"f\"(b), \"f\"(a));\n"
+                  "  return y;\n}\n"},
+    /* 2 to the x, 2 ulp; less than 2^-126 is 0 */
+    {"exp2_near_f", FN "float exp2_near_f(float x) {\n"
+                       "  float y;\n"
+                       "  asm(\"ex2.approx.ftz.f32 %0, %1;\" : \"=f\"(y) : \"f\"(x));\n"
+                       "  return y;\n}\n"},
+    /* Copies of 16 bytes from memory to shared memory, under way while the thread goes on: of `bytes` of
+     * them, and zeros behind. A thread closes a lot of its copies (copies_end), perhaps an empty one,
+     * and waits until its lots are there (copies_wait), or all but the last one (copies_wait_but_one).
+     * What other threads copied is there behind a barrier that comes after their wait. */
+    {"copy_async", FN "void copy_async(void *to, const void *from, int bytes) {\n"
+                      "  asm volatile(\"cp.async.cg.shared.global [%0], [%1], 16, %2;\" : : "
+                      "\"r\"((unsigned)__cvta_generic_to_shared(to)), \"l\"(from), \"r\"(bytes) : "
+                      "\"memory\");\n}\n"},
+    {"copies_end",
+     FN "void copies_end() { asm volatile(\"cp.async.commit_group;\" : : : \"memory\"); }\n"},
+    {"copies_wait",
+     FN "void copies_wait() { asm volatile(\"cp.async.wait_group 0;\" : : : \"memory\"); }\n"},
+    {"copies_wait_but_one", FN "void copies_wait_but_one() { asm "
+                               "volatile(\"cp.async.wait_group 1;\" : : : \"memory\"); }\n"},
+    /* ROWS x COLUMNS numbers of 16 bits into shared memory, PITCH apart from row to row, by all THREADS;
+     * `rows` and `columns` of them are there, the others are 0. The strides of `from` are `down` and
+     * `across`. is_wide: copies of 16 bytes, for which columns lie side by side and rows begin at
+     * multiples of 16. Otherwise the thread copies numbers one by one, side by side where they are so,
+     * and is done behind the next barrier. */
+    {"tile_async",
+     "template <int ROWS, int COLUMNS, int PITCH, int THREADS> struct tile {};\n"
+     "template <int R, int C, int P, int THREADS, class T> " FN
+     "void tile_async(T *to, const T *from, long long down, long long across, long long rows, long long columns, bool is_wide, tile<R, C, P, THREADS>) {\n"
+     "  const int thread = (int)threadIdx.x;\n"
+     "  const int r_end = rows < R ? (int)rows : R, c_end = columns < C ? (int)columns : C;\n"
+     "  if (is_wide && THREADS % (C / 8) == 0) {\n" /* a thread stays in its columns */
+     "    enum { STEP = THREADS / (C / 8) };\n"
+     "    const int r = thread / (C / 8), c = thread % (C / 8) * 8, left = c_end - c;\n"
+     "    const int bytes = left < 0 ? 0 : left > 8 ? 16 : 2 * left;\n"
+     "    from += r * down + c;\n"
+     "    to += r * P + c;\n"
+     "#pragma unroll\n"
+     "    for (int k = 0; k < R; k += STEP, from += STEP * down) {\n"
+     "      if (R % STEP && k + r >= R) break;\n"
+     "      copy_async(to + k * P, from, k + r < r_end ? bytes : 0);\n"
+     "    }\n"
+     "  } else if (is_wide) {\n"
+     "#pragma unroll 1\n"
+     "    for (int at = thread; at < R * C / 8; at += THREADS) {\n"
+     "      const int r = at / (C / 8), c = at % (C / 8) * 8, left = r < r_end ? c_end - c : 0;\n"
+     "      copy_async(to + r * P + c, from + r * down + c, left < 0 ? 0 : left > 8 ? 16 : 2 * left);\n"
+     "    }\n"
+     "  } else if (down == 1) {\n"
+     "#pragma unroll 1\n"
+     "    for (int at = thread; at < R * C; at += THREADS) {\n"
+     "      const int r = at % R, c = at / R;\n"
+     "      to[r * P + c] = r < r_end && c < c_end ? from[r + c * across] : (T)0;\n"
+     "    }\n"
+     "  } else {\n"
+     "#pragma unroll 2\n"
+     "    for (int at = thread; at < R * C; at += THREADS) {\n"
+     "      const int r = at / C, c = at % C;\n"
+     "      to[r * P + c] = r < r_end && c < c_end ? from[r * down + c * across] : (T)0;\n"
+     "    }\n"
+     "  }\n}\n"},
     /* what math.def needs, and its functions */
     /* x = q * pi/2 + r, |r| <= pi/4, of |x| above 8192: x times 2/pi, of which as many bits are taken
      * as matter, as an integer. CUDA's own functions keep an array in slow memory for that. */
