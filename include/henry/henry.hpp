@@ -337,6 +337,24 @@ public:
         return copy(Span<const T>(container.data(), container.size()), shape);
     }
 
+    /* Takes over a tensor of DLPack: see hn_tensor_from_dlpack. After an error it is still the caller's. */
+    static Ret<Tensor> from_dlpack(::DLManagedTensor *managed) {
+        hn_tensor *made = nullptr;
+        hn_status status = hn_tensor_from_dlpack(managed, &made);
+        return detail::ret(status, Tensor(made));
+    }
+    static Ret<Tensor> from_dlpack(::DLManagedTensorVersioned *managed) {
+        hn_tensor *made = nullptr;
+        hn_status status = hn_tensor_from_dlpack_versioned(managed, &made);
+        return detail::ret(status, Tensor(made));
+    }
+    /* For other libraries; the caller passes it on, or calls its deleter. */
+    Ret<::DLManagedTensorVersioned *> to_dlpack() const {
+        ::DLManagedTensorVersioned *managed = nullptr;
+        hn_status status = hn_tensor_to_dlpack_versioned(handle_, &managed);
+        return detail::ret(status, managed);
+    }
+
     explicit operator bool() const noexcept { return handle_ != nullptr; }
     hn_scalar_type type() const noexcept { return hn_tensor_type(handle_); }
     size_t rank() const noexcept { return hn_tensor_rank(handle_); }

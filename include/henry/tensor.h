@@ -121,6 +121,33 @@ HN_API hn_status hn_tensor_copy_out(const hn_tensor *tensor, void *out);
  * of read-only memory. */
 HN_API hn_status hn_tensor_copy_in(hn_tensor *tensor, const void *elements);
 
+/* ---- DLPack: tensors of other libraries, and for them, without a copy ----
+ *
+ * The structs are those of dlpack/dlpack.h, or of henry/dlpack.h for programs without it. All element
+ * types of Henry have a number there. Memory is the CPU's (kDLCPU, kDLCUDAHost) or that of a CUDA device
+ * (kDLCUDA). Order between streams is the callers' matter, as in Python's __dlpack__(stream). */
+struct DLManagedTensor;
+struct DLManagedTensorVersioned;
+
+/* A tensor over the memory of `managed`, whose deleter is called when the last reference goes, by the
+ * thread that drops it. One that is flagged as read-only becomes as of hn_tensor_create_const.
+ * Owns: the tensor takes `managed` over; after an error it is still the caller's.
+ * Errors: unsupported (an element type, or memory of a device, that Henry does not have), incompatible
+ * (another major version than 1), invalid-argument (as hn_tensor_create; elements without address). */
+HN_API hn_status hn_tensor_from_dlpack(struct DLManagedTensor *managed,
+                                       hn_tensor **out_tensor) HN_MUST_USE;
+HN_API hn_status hn_tensor_from_dlpack_versioned(struct DLManagedTensorVersioned *managed,
+                                                 hn_tensor **out_tensor) HN_MUST_USE;
+
+/* The tensor as a struct of DLPack, with strides and without an offset. Of read-only memory only the
+ * newer struct can be made, which says so.
+ * Owns: it has a reference to the tensor, and is the caller's, who calls its deleter or passes it on to
+ * who does. Errors: unsupported (read-only memory; memory of an OpenCL device), out-of-memory. */
+HN_API hn_status hn_tensor_to_dlpack(hn_tensor *tensor,
+                                     struct DLManagedTensor **out_managed) HN_MUST_USE;
+HN_API hn_status hn_tensor_to_dlpack_versioned(
+    hn_tensor *tensor, struct DLManagedTensorVersioned **out_managed) HN_MUST_USE;
+
 #ifdef __cplusplus
 }
 #endif

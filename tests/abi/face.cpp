@@ -57,6 +57,9 @@ static void check_tensors() {
     EXPECT(view.data<float>() == six.data() && view.data<double>() == nullptr && !view.is_const());
     Tensor constant = must(Tensor::view(pair));
     EXPECT(constant.is_const() && constant.data<int64_t>() == nullptr && constant.data<const int64_t>()[1] == 8);
+    DLManagedTensorVersioned *lent = must(constant.to_dlpack());
+    Tensor returned = must(Tensor::from_dlpack(lent)); // the deleter is called with it
+    EXPECT(returned.is_const() && returned.data<const int64_t>() == pair.data() && returned.device().kind == HN_DEVICE_CPU);
     Tensor columns = must(Tensor::view(six.data(), {3, 2}, {1, 3})); // the transpose
     EXPECT((must(columns.to_vector<float>()) == std::vector<float>{1, 4, 2, 5, 3, 6}));
     Tensor taken;

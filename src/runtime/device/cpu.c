@@ -178,6 +178,7 @@ static hn_status cpu_finish(hn_queue *queue, hn_device_fault *out) {
 const hn_device_ops hn_device_cpu = {
     .kind = HN_DEVICE_CPU,
     .target = HNB_TARGET_CPU,
+    .dlpack_type = 1,
     .target_named = target_named,
     .fitness = fitness,
     .open = cpu_open,

@@ -139,6 +139,9 @@ struct hn_device_ops {
     hn_device_kind kind;    /* of buffers and tensors */
     hnb_target_kind target; /* of code that it runs */
     bool takes_callers;     /* a context and an allocator of the caller's */
+    /* DLPack's numbers of its memory, and of memory of the host that its driver has pinned; 0: it
+     * has none */
+    int32_t dlpack_type, dlpack_pinned_type;
 
     /* The name that a bundle gives to the target that users call so; NULL: none of this kind. */
     const char *(*target_named)(const char *wanted);

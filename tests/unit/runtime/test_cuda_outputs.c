@@ -2,6 +2,8 @@
  * stand-in for CUDA's driver. */
 #include "unit/runtime/cuda_caller.h"
 
+#include "henry/dlpack.h"
+
 static const hn_run_options stay = {.device_outputs = true};
 
 /* Copies to the host, by the caller. */
@@ -52,6 +54,40 @@ TEST(a_chain_of_modules_without_copies) {
     (void)c.cuda.cuMemFree(a);
     hn_module_release(m[1]);
     end(&c, m[0]);
+}
+
+/* Memory of another library in, of ours out. */
+TEST(tensors_of_dlpack) {
+    caller c;
+    float x[4] = {1, 2, 3, 4}, y[4] = {0};
+    int64_t four = 4;
+    if (!begin(&c)) return;
+    hn_module *m = load_text(SCALED, NULL);
+    if (!m) return;
+    const hn_cuda_address a = take(&c, 80);
+    put(&c, a + 64, x, sizeof x);
+    EXPECT_INT(c.cuda.cuStreamSynchronize(c.stream), 0);
+    DLManagedTensorVersioned given = {.version = {1, 0},
+                                      .flags = DLPACK_FLAG_BITMASK_READ_ONLY,
+                                      .dl_tensor = {.data = (void *)(uintptr_t)a,
+                                                    .device = {kDLCUDA, 0},
+                                                    .ndim = 1,
+                                                    .dtype = {kDLFloat, 32, 1},
+                                                    .shape = &four,
+                                                    .byte_offset = 64}};
+    DLManagedTensorVersioned *result = NULL;
+    hn_tensor *in = NULL, *out = NULL;
+    EXPECT_OK(hn_tensor_from_dlpack_versioned(&given, &in));
+    EXPECT_OK(hn_module_run_with(m, &stay, &in, 1, &out, 1));
+    EXPECT_OK(hn_tensor_to_dlpack_versioned(out, &result));
+    hn_tensor_release(in), hn_tensor_release(out);
+    if (!result) return;
+    EXPECT(result->dl_tensor.device.device_type == kDLCUDA && !result->dl_tensor.device.device_id);
+    get(&c, y, (uintptr_t)result->dl_tensor.data, sizeof y);
+    EXPECT(y[0] == 4 && y[3] == 16);
+    result->deleter(result);
+    (void)c.cuda.cuMemFree(a);
+    end(&c, m);
 }
 
 /* They live on without the module. */
