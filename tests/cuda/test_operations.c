@@ -187,6 +187,23 @@ TEST(products) {
     check(matmul(HN_DTYPE_F64, 1e-13, 3, 20, 66, 17));
 }
 
+/* More than a tile in each direction, in rows that are copied 16 bytes at a time: of both operands the
+ * dimension of the sum inside, and the other one. */
+TEST(wide_products) {
+    for (size_t d = 0; d < HN_COUNT_OF(floats); d++)
+        for (int ways = 0; ways < 4; ways++) {
+            operation o = matmul(floats[d].dtype, floats[d].tolerance, 1, 136, 144, 120);
+            if (ways & 1) STRIDES(o, HN_MATMUL_A, 0, 0, 0, 0, 1, 136);
+            if (ways & 2) STRIDES(o, HN_MATMUL_B, 0, 0, 0, 0, 1, 120);
+            check(o);
+        }
+    operation o = matmul(HN_DTYPE_BF16, 8e-3, 2, 30, 34, 90); /* no stride of which is 1 */
+    STRIDES(o, HN_MATMUL_A, 0, 0, 0, 2, 360, 4);
+    STRIDES(o, HN_MATMUL_B, 0, 0, 0, 2, 4, 360);
+    STRIDES(o, HN_MATMUL_OUT, 0, 0, 0, 1, 2, 60);
+    check(o);
+}
+
 /* ---- convolutions ---- */
 
 static operation conv(hn_dtype dtype, double tolerance, int64_t groups, bool channels_last) {

@@ -9,8 +9,10 @@
  *   1. waits for the copies that this thread has begun: those of this turn's stage;
  *   2. waits for all threads: then all their copies are there as well, and nobody reads the other stage any more;
  *   3. begins the copies into the other stage, and computes with this one.
- * Queries come first, into the second stage, where they stay until the first turn has passed 2. */
-extern "C" __global__ void __launch_bounds__(128)
+ * Queries come first, into the second stage, where they stay until the first turn has passed 2.
+ *
+ * The 1 in the bounds says that a thread may have 255 registers; without it the compiler keeps to 128 for sm_120. */
+extern "C" __global__ void __launch_bounds__(128, 1)
 KERNEL(ELEMENT *__restrict__ out, const ELEMENT *__restrict__ q, const ELEMENT *__restrict__ k,
        const ELEMENT *__restrict__ v, const MASK_ELEMENT *__restrict__ mask, int *__restrict__ status,
        long long batches, long long heads, long long kv_heads, long long M, long long N, long long depth, long long depth_v,
@@ -88,13 +90,14 @@ KERNEL(ELEMENT *__restrict__ out, const ELEMENT *__restrict__ q, const ELEMENT *
       const long long end = m >= M ? 0 : causal && m + 1 < N ? m + 1 : N; /* of the keys that the row sees */
       const int seen = end - n0 < KEYS ? (int)(end - n0) - 2 * t : KEYS;  /* of number c of piece j: 8 j + c < seen */
       float largest = most[i];
+      long long at = at_mask + m * mm + (n0 + 2 * t) * mn;
 #pragma unroll
-      for (int j = 0; j < KEYS / 8; j++)
+      for (int j = 0; j < KEYS / 8; j++, at += 8 * mn)
 #pragma unroll
         for (int c = 0; c < 2; c++) {
           float *const score = &scores[j][2 * i + c];
           *score *= scale;
-          if (IS_MASKED && 8 * j + c < seen) *score = MASKED(*score, at_mask + m * mm + (n0 + 8 * j + 2 * t + c) * mn);
+          if (IS_MASKED && 8 * j + c < seen) *score = MASKED(*score, at + c * mn);
         }
       if (!all_seen) {
 #pragma unroll

@@ -17,7 +17,7 @@ TEXT(hn_cuda_text_matmul_mma, HN_CUDA_TEXTS "matmul_mma.cu")
 TEXT(hn_cuda_text_conv_mma, HN_CUDA_TEXTS "conv_mma.cu")
 TEXT(hn_cuda_text_attention_mma, HN_CUDA_TEXTS "attention_mma.cu")
 
-enum { TILE = 64, THREADS = 256, MMA_THREADS = 128 }; /* of all texts */
+enum { TILE = 64, THREADS = 256 }; /* of all texts but some of tensor cores */
 
 /* ---- dtypes ---- */
 
@@ -103,11 +103,16 @@ static bool put_ending(writer *w, uint32_t param) {
 
 /* ---- the operations: words, and how many groups; 0: there is no kernel for the call ---- */
 
+/* Of matmul_mma.cu: three stages of 128 rows of 40 numbers of each operand. */
+enum { MATMUL_MMA_TILE = 128, MATMUL_MMA_SHARED_BYTES = 3 * 2 * 128 * 40 * 2 };
+
 static hn_expr write_matmul(writer *w) {
     hn_sym *sym = w->program->sym;
     const hn_expr *p = w->call->params;
+    const int64_t tile = w->dtype->mma ? MATMUL_MMA_TILE : TILE;
+    if (w->dtype->mma) w->shared_bytes = MATMUL_MMA_SHARED_BYTES;
     hn_expr groups =
-        hn_sym_mul(sym, blocks(sym, p[HN_MATMUL_M], TILE), blocks(sym, p[HN_MATMUL_N], TILE));
+        hn_sym_mul(sym, blocks(sym, p[HN_MATMUL_M], tile), blocks(sym, p[HN_MATMUL_N], tile));
     for (uint32_t d = 0; d < HN_EXTERN_BATCH; d++)
         groups = hn_sym_mul(sym, groups, p[HN_MATMUL_BATCH + d]);
     return put_ending(w, HN_MATMUL_EPILOGUE) ? groups : 0;
@@ -168,11 +173,13 @@ typedef struct text {
     { name, name##_end }
 static const struct {
     text plain, mma;
+    uint32_t mma_threads; /* of a group */
     hn_expr (*write)(writer *w);
 } kinds[HN_EXTERN_KIND_COUNT] = {
-    [HN_EXTERN_MATMUL] = {SPAN(hn_cuda_text_matmul), SPAN(hn_cuda_text_matmul_mma), write_matmul},
-    [HN_EXTERN_CONV] = {SPAN(hn_cuda_text_conv), SPAN(hn_cuda_text_conv_mma), write_conv},
-    [HN_EXTERN_ATTENTION] = {SPAN(hn_cuda_text_attention), SPAN(hn_cuda_text_attention_mma),
+    [HN_EXTERN_MATMUL] = {SPAN(hn_cuda_text_matmul), SPAN(hn_cuda_text_matmul_mma), 256,
+                          write_matmul},
+    [HN_EXTERN_CONV] = {SPAN(hn_cuda_text_conv), SPAN(hn_cuda_text_conv_mma), 128, write_conv},
+    [HN_EXTERN_ATTENTION] = {SPAN(hn_cuda_text_attention), SPAN(hn_cuda_text_attention_mma), 128,
                              write_attention},
 };
 
@@ -232,7 +239,7 @@ static hn_status write_text(writer *w, hn_arena *arena, hn_kernel_code *out) {
     if (!kept) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for the text of a kernel");
     HN_TRY(describe(w->call, arena, out));
     out->extent = groups;
-    out->threads = w->dtype->mma ? MMA_THREADS : THREADS;
+    out->threads = w->dtype->mma ? kinds[kind].mma_threads : THREADS;
     out->shared_bytes = w->shared_bytes;
     hn_kernel_code_name(out, (hn_str){kept, w->text.len});
     return NULL;
