@@ -100,7 +100,7 @@ static void put_stmt(walk *w, hn_fid at) {
     case HN_FORM_STEP: walk_put_step(w, s); return;
     case HN_FORM_SET: walk_put_set(w, s); return;
     case HN_FORM_BLOCK: put_inner_block(w, s); return;
-    case HN_FORM_BARRIER: walk_put_line(w, w->l->barrier, HN_DTYPE_NONE, NULL); return;
+    case HN_FORM_BARRIER: walk_put_barrier(w); return;
     case HN_FORM_LANES: walk_put_lanes(w, s); return;
     case HN_FORM_VECTOR: walk_put_vector(w, s); return;
     case HN_FORM_ACROSS: walk_put_across(w, at); return;
@@ -278,16 +278,25 @@ static void put_begins(walk *w, bool has_scratch) {
 
 /* ---- the function ---- */
 
+/* A block's memory is there until the others have read it. */
 static void put_end(walk *w) {
     const hn_vector_words *v = w->l->vectors;
+    if (walk_is_cluster(w)) walk_put_barrier(w);
     if (w->streams) walk_put_line(w, v->fence, HN_DTYPE_NONE, NULL);
     if (w->checks_narrow) walk_put_line(w, v->narrow_end, HN_DTYPE_NONE, NULL);
     if (w->l->end) walk_put_line(w, w->l->end, HN_DTYPE_NONE, NULL);
 }
 
+static void put_numbers(walk *w) {
+    const char *text = walk_is_cluster(w) ? w->l->clusters->numbers : w->l->numbers;
+    if (text)
+        walk_put_line(w, text, HN_DTYPE_NONE,
+                      OPERANDS(TEXT(walk_index_type(w)), TEXT(walk_number(w->f->blocks).text),
+                               TEXT(walk_number(w->f->threads / w->f->blocks).text)));
+}
+
 static void put_body(walk *w, hn_expr group_bytes) {
-    if (w->l->numbers)
-        walk_put_line(w, w->l->numbers, HN_DTYPE_NONE, OPERANDS(TEXT(walk_index_type(w))));
+    put_numbers(w);
     put_begins(w, group_bytes != 0);
     put_scratch_memories(w, group_bytes);
     put_shared_memories(w);
@@ -300,13 +309,13 @@ static void put_body(walk *w, hn_expr group_bytes) {
 
 /* The body first: it tells whether the function checks in 32 bits. */
 static hn_status put_function(walk *w, hn_expr group_bytes) {
-    char threads[16];
-    snprintf(threads, sizeof threads, "%u", w->f->threads);
     w->depth = 1;
     put_body(w, group_bytes);
     hn_strbuf body = w->out;
     hn_strbuf_init(&w->out);
-    walk_put(w, w->l->head, HN_DTYPE_NONE, OPERANDS(TEXT(threads)));
+    walk_put(w, walk_is_cluster(w) ? w->l->clusters->head : w->l->head, HN_DTYPE_NONE,
+             OPERANDS(TEXT(walk_number(w->f->threads / w->f->blocks).text),
+                      TEXT(walk_number(w->f->blocks).text)));
     if (w->l->fetches) put_fetched_arguments(w);
     else put_head_arguments(w, group_bytes != 0);
     if (w->checks_narrow) walk_put_line(w, w->l->vectors->narrow_begin, HN_DTYPE_NONE, NULL);
@@ -375,14 +384,16 @@ static hn_status finish(walk *w, hn_kernel_code *out) {
 hn_status hn_form_text(const hn_form *f, const hn_language *language, hn_arena *arena,
                        hn_arena *scratch, hn_kernel_code *out) {
     walk w = {.f = f, .l = language, .arena = arena, .scratch = scratch};
-    *out = (hn_kernel_code){.extent = f->grid,
+    *out = (hn_kernel_code){.extent = hn_sym_mul(f->sym, f->grid, hn_sym_int(f->sym, f->blocks)),
                             .grain = f->lanes ? f->grain : 1,
-                            .threads = f->lanes ? 0 : f->threads,
+                            .threads = f->lanes ? 0 : f->threads / f->blocks,
                             .scratch_bytes = scratch_bytes(f)};
     if (f->lanes && !language->vectors)
         return HN_ERROR(HN_UNSUPPORTED, "%s has no forms of ranges", language->name);
     if (!f->lanes && language->vectors)
         return HN_ERROR(HN_UNSUPPORTED, "%s has no forms of groups", language->name);
+    if (f->blocks > 1 && !language->clusters)
+        return HN_ERROR(HN_UNSUPPORTED, "%s has no groups of several blocks", language->name);
     HN_NEW(scratch, w.values, f->stmts.count);
     if (language->vectors) HN_TRY(walk_count_vectors(&w));
     hn_strbuf_init(&w.out);

@@ -80,12 +80,21 @@ typedef struct hn_vector_words {
     const char *is_aligned; /* a condition; $0: memory */
 } hn_vector_words;
 
+/* What a language has for groups of several blocks. */
+typedef struct hn_cluster_words {
+    const char *head, *numbers; /* as those of the language; $1: blocks of a group, and of `numbers`
+                                   $2: threads of a block */
+    const char *barrier;        /* of all threads of the group */
+    const char *far;            /* shared memory $0[$1] of block $2 */
+} hn_cluster_words;
+
 struct hn_language {
-    const char *name;               /* for messages */
-    const hn_vector_words *vectors; /* NULL: forms of groups only */
+    const char *name;                 /* for messages */
+    const hn_vector_words *vectors;   /* NULL: forms of groups only */
+    const hn_cluster_words *clusters; /* NULL: a group is one block */
 
     /* the function */
-    const char *head;         /* up to its arguments; $0: threads of a group */
+    const char *head;         /* up to its arguments; $0: threads of a block */
     const char *read, *write; /* an argument: memory that is only read, or written; $0: type of
                                  elements, $1: name, $2: number */
     /* the same, of memory whose elements no other argument reaches, unless both are only read; NULL:

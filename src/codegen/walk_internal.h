@@ -79,6 +79,7 @@ static inline const hn_sop *walk_op_of(const walk *w, hn_fid value) {
 static inline const char *walk_index_type(const walk *w) {
     return w->f->is_narrow && w->l->narrow_index_type ? w->l->narrow_index_type : w->l->index_type;
 }
+static inline bool walk_is_cluster(const walk *w) { return w->f->blocks > 1; }
 static inline bool walk_is_masked(const walk *w) { return w->in_vector && w->step.is_masked; }
 
 /* ---- walk_words.c: errors, templates, names, indices, literals ---- */
@@ -139,6 +140,7 @@ void walk_put_result(walk *w, const hn_form_stmt *s);
 
 /* What rows exchange through, one for each ACROSS that needs it. */
 void walk_put_exchanges(walk *w);
+void walk_put_barrier(walk *w);
 void walk_put_across(walk *w, hn_fid s);
 void walk_put_before(walk *w, hn_fid s);
 void walk_put_move(walk *w, const hn_form_stmt *s);

@@ -1,6 +1,7 @@
-/* walk_threads.c: ACROSS of threads, and MOVE. Of an ACROSS, the threads of a row combine a register in up to two stages:
- * those of a warp read each other's registers; then one number of each warp, or where rows are not
- * neighbours of each thread, goes through shared memory. Every thread has the result. */
+/* walk_threads.c: ACROSS of threads, and MOVE. Of an ACROSS, the threads of a row combine a register
+ * in up to two stages: those of a warp read each other's registers; then one number of each warp, or
+ * where rows are not neighbours of each thread, goes through shared memory. Every thread has the
+ * result. Of a group of several blocks each warp reads the numbers of all of them. */
 #include "codegen/walk_internal.h"
 
 /* Threads read one after the other what so many have written; more meet in a tree. */
@@ -46,6 +47,7 @@ static const char *type_of(const walk *w, hn_dtype dtype) {
     return w->l->types.of[walk_class(dtype)];
 }
 
+/* Each block has the numbers of its own threads. */
 static void put_exchange(walk *w, hn_dtype dtype, name n, uint32_t count) {
     walk_put_line(w, w->l->shared, HN_DTYPE_NONE,
                   OPERANDS(TEXT(type_of(w, dtype)), TEXT(n.text), TEXT(walk_number(count).text)));
@@ -56,8 +58,9 @@ void walk_put_exchanges(walk *w) {
         if (!exchanges(&w->f->stmts.items[at])) continue;
         const across a = across_of(w, at);
         if (!a.exchanged) continue;
-        put_exchange(w, a.reg->dtype, a.values, a.exchanged);
-        if (a.has_place) put_exchange(w, HN_DTYPE_I64, a.places, a.exchanged);
+        const uint32_t count = a.exchanged / w->f->blocks;
+        put_exchange(w, a.reg->dtype, a.values, count);
+        if (a.has_place) put_exchange(w, HN_DTYPE_I64, a.places, count);
     }
 }
 
@@ -114,7 +117,10 @@ static void put_read(walk *w, const across *a, const char *at) {
     hn_strbuf_putc(&w->out, '\n');
 }
 
-static void put_barrier(walk *w) { walk_put_line(w, w->l->barrier, HN_DTYPE_NONE, NULL); }
+void walk_put_barrier(walk *w) {
+    walk_put_line(w, walk_is_cluster(w) ? w->l->clusters->barrier : w->l->barrier, HN_DTYPE_NONE,
+                  NULL);
+}
 
 /* Halves onto halves. */
 static void put_tree(walk *w, const across *a) {
@@ -127,7 +133,7 @@ static void put_tree(walk *w, const across *a) {
     put_combined(w, a, "$0[$1]", true, text);
     put_written(w, a, "thread");
     close_loop(w);
-    put_barrier(w);
+    walk_put_barrier(w);
     close_loop(w);
 }
 
@@ -163,11 +169,66 @@ static void put_through_memory(walk *w, const across *a) {
     }
     put_written(w, a, one_a_warp ? at : "thread");
     if (one_a_warp) close_loop(w);
-    put_barrier(w);
+    walk_put_barrier(w);
     if (count > SERIAL_MOST) put_tree(w, a);
     put_read(w, a, first);
     if (count <= SERIAL_MOST) put_in_turn(w, a, count, first);
-    if (w->loops) put_barrier(w); /* it comes here again */
+    if (w->loops) walk_put_barrier(w); /* it comes here again */
+}
+
+/* ---- groups of several blocks, which are one row ---- */
+
+/* r0 or v = x0[at] of the block of that number. */
+static void put_far(walk *w, const char *to, name from, const char *at, const char *block) {
+    walk_begin_line(w);
+    hn_strbuf_printf(&w->out, "%s = ", to);
+    walk_put(w, w->l->clusters->far, HN_DTYPE_NONE,
+             OPERANDS(TEXT(from.text), TEXT(at), TEXT(block)));
+    hn_strbuf_puts(&w->out, ";\n");
+}
+
+/* Of the numbers of all warps, in the order of the threads, each lane reads every `lanes`th. */
+static void put_far_in_turn(walk *w, const across *a, uint32_t count, uint32_t lanes,
+                            uint32_t of_block) {
+    char at[96], block[96], to[64];
+    snprintf(at, sizeof at, "thread %% %u %% %u", lanes, of_block);
+    snprintf(block, sizeof block, "thread %% %u / %u", lanes, of_block);
+    put_far(w, a->r.text, a->values, at, block);
+    if (a->has_place) put_far(w, a->p.text, a->places, at, block);
+    if (count == lanes) return;
+    snprintf(at, sizeof at, "for (int k = %u; k < %u; k += %u) {", lanes, count, lanes);
+    open_loop(w, at);
+    snprintf(at, sizeof at, "(thread %% %u + k) %% %u", lanes, of_block);
+    snprintf(block, sizeof block, "(thread %% %u + k) / %u", lanes, of_block);
+    snprintf(to, sizeof to, "const %s v", type_of(w, a->reg->dtype));
+    put_far(w, to, a->values, at, block);
+    snprintf(to, sizeof to, "const %s q", type_of(w, HN_DTYPE_I64));
+    if (a->has_place) put_far(w, to, a->places, at, block);
+    walk_put_combine(w, a->reg, a->r.text, a->p.text, "v", "q");
+    close_loop(w);
+}
+
+/* One number of each warp lies in its block's memory: every warp reads them all. */
+static void put_through_blocks(walk *w, const across *a) {
+    const uint32_t threads = w->f->threads / w->f->blocks, of_block = threads / a->warp,
+                   count = a->exchanged, lanes = least(count, a->warp);
+    char text[96];
+    if (threads % a->warp)
+        walk_fail(w,
+                  HN_ERROR(HN_UNSUPPORTED, "%s has no blocks of %u threads in a group of several",
+                           w->l->name, threads));
+    snprintf(text, sizeof text, "if (thread %% %u < 1) {", a->warp);
+    open_loop(w, text);
+    snprintf(text, sizeof text, "thread %% %u / %u", threads, a->warp);
+    put_written(w, a, text);
+    close_loop(w);
+    walk_put_barrier(w);
+    put_far_in_turn(w, a, count, lanes, of_block);
+    snprintf(text, sizeof text, "for (int k = 1; k < %u; k *= 2) {", lanes);
+    open_loop(w, text);
+    put_combined(w, a, w->l->shuffle, false, "k");
+    close_loop(w);
+    if (w->loops) walk_put_barrier(w); /* it comes here again */
 }
 
 void walk_put_across(walk *w, hn_fid at) {
@@ -177,7 +238,8 @@ void walk_put_across(walk *w, hn_fid at) {
     }
     const across a = across_of(w, at);
     put_shuffles(w, &a);
-    if (a.exchanged) put_through_memory(w, &a);
+    if (walk_is_cluster(w)) put_through_blocks(w, &a);
+    else if (a.exchanged) put_through_memory(w, &a);
 }
 
 /* ---- BEFORE ---- */
@@ -253,9 +315,9 @@ void walk_put_before(walk *w, hn_fid at) {
     w->depth++;
     if (block_of(&a) > 1) put_block_prefixes(w, &a);
     put_blocks(w, &a);
-    put_barrier(w);
+    walk_put_barrier(w);
     put_prefix(w, &a, &all);
-    if (w->loops) put_barrier(w); /* it comes here again */
+    if (w->loops) walk_put_barrier(w); /* it comes here again */
     w->depth--;
     walk_put_line(w, "}", HN_DTYPE_NONE, NULL);
 }

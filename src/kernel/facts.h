@@ -9,8 +9,11 @@ typedef struct hn_gpu_facts {
     hn_sched_limits limits; /* of the schedule */
     uint32_t warp;          /* threads that go together: they read memory side by side */
     uint32_t shuffle;       /* threads that exchange registers without shared memory; 1: none do */
-    uint32_t threads_max;   /* of a group */
-    uint32_t shared_bytes;  /* of a group; */
+    uint32_t threads_max;   /* of a block: of a group, unless it is several blocks */
+    uint32_t blocks_max;    /* of a group, a power of two; 1: there are no clusters. Only rows of at
+                               least so many elements may take several: */
+    int64_t blocks_row_elems;
+    uint32_t shared_bytes;     /* of a group; */
     uint32_t shared_all_bytes; /* of a multiprocessor */
     uint32_t registers;        /* of a multiprocessor, of 32 bits; */
     uint32_t registers_thread; /* most that a thread has */
@@ -25,6 +28,7 @@ typedef struct hn_gpu_facts {
     double ops_per_ns;         /* additions of f32, all multiprocessors together */
     double
         barrier_ns; /* threads that exchange registers combine one; a step through shared memory */
+    double blocks_ns; /* threads of several blocks combine a register */
     double launch_ns;
 } hn_gpu_facts;
 

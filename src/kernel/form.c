@@ -13,6 +13,7 @@ static hn_status create(const hn_program *program, hn_arena *arena, hn_expr grid
     HN_NEW(arena, f, 1);
     *f = (hn_form){.arena = arena, .sym = program->sym, .program = program, .grid = grid};
     f->ordinals = HN_FORM_FIRST_ORDINAL;
+    f->blocks = 1;
     HN_PUSH(arena, &f->memories, (hn_form_memory){0});
     HN_PUSH(arena, &f->registers, (hn_form_register){0});
     HN_PUSH(arena, &f->stmts, (hn_form_stmt){0});

@@ -217,6 +217,9 @@ uint32_t hn_form_exchanged(uint32_t threads, uint32_t warp, uint32_t width, uint
  * launches a kernel copies what begins elsewhere. */
 enum { HN_FORM_ACCESS_BYTES = 16, HN_FORM_MOVE_MOST = 16 };
 
+/* A group is at most so many blocks. */
+enum { HN_FORM_BLOCKS_MOST = 8 };
+
 /* Index symbols of a form begin here: those of the schedule lie below. */
 enum { HN_FORM_FIRST_ORDINAL = 64 };
 
@@ -231,8 +234,11 @@ typedef struct hn_form {
     hn_arena *arena;
     hn_sym *sym;
     const hn_program *program;
-    hn_expr grid;          /* groups, or iterations */
-    uint32_t threads;      /* of a group; 1 in forms of ranges */
+    hn_expr grid;     /* groups, or iterations */
+    uint32_t threads; /* of a group; 1 in forms of ranges */
+    uint32_t
+        blocks; /* of a group, a power of two: equal parts of its threads, in order. Above 1 they
+                        lie on several multiprocessors, and only registers hold what is the group's */
     hn_expr group, thread; /* index symbols; 0 in forms of ranges */
     bool is_narrow; /* forms of groups: indices fit into 32 bits, on the way to them as well */
     uint32_t

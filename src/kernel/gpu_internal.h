@@ -9,6 +9,7 @@
  * them by each thread in a step. */
 typedef struct hn_gpu_layout {
     uint32_t width, rows;    /* rows: threads of a row; rows of a group. elements: threads; 1 */
+    uint32_t blocks;         /* of a group that is one row; else 1, or 0 */
     uint32_t vector, unroll; /* across rows: of a vector of rows, which counts as one row */
     bool keeps;              /* rows: registers keep a row over all phases: a phase is one step */
     bool peels;    /* rows: vectors from the row's first aligned element on; others are single */

@@ -134,6 +134,7 @@ static hn_status begin_rows(planner *pl, hn_arena *arena) {
     HN_TRY(hn_form_create(pl->p, arena, l->rows * l->width,
                           hn_sym_ceildiv(pl->sym, count_rows(pl), hn_gpu_num(pl, l->rows)),
                           &pl->f));
+    if (l->blocks > 1) pl->f->blocks = l->blocks;
     pl->sums = NULL;
     pl->is_backward = false;
     if (is_across(pl) && l->vector > 1) {

@@ -452,7 +452,7 @@ static hn_status read_role(parser *ps, const char *role, uint32_t ordinal) {
     return hn_lex_expect(&ps->lex, '<');
 }
 
-/* group i64 < s0; thread i65 < 256; narrow */
+/* group i64 < s0; thread i65 < 256; blocks 2; narrow */
 static hn_status read_groups(parser *ps) {
     hn_expr grid;
     uint32_t threads;
@@ -463,6 +463,10 @@ static hn_status read_groups(parser *ps) {
     HN_TRY(hn_lex_u32(&ps->lex, &threads));
     HN_TRY(hn_form_create(ps->program, ps->arena, threads, grid, &ps->f));
     if (!hn_lex_accept(&ps->lex, ';')) return NULL;
+    if (hn_lex_accept_word(&ps->lex, "blocks")) {
+        HN_TRY(hn_lex_u32(&ps->lex, &ps->f->blocks));
+        if (!hn_lex_accept(&ps->lex, ';')) return NULL;
+    }
     ps->f->is_narrow = true;
     return hn_lex_expect_word(&ps->lex, "narrow");
 }

@@ -71,8 +71,9 @@ static double least(double a, double b) { return a < b ? a : b; }
 
 /* A launch, at the hints of the sizes. */
 typedef struct launch {
-    double groups;
+    double groups;        /* each of a cluster's blocks counts as one */
     uint32_t threads;     /* of a group */
+    uint32_t blocks;      /* of a cluster; else 1, or 0 */
     int64_t run_bytes;    /* that threads read side by side */
     double bytes, again;  /* from and to memory; and read once more, from the second cache */
     int64_t flight_bytes; /* reads that a thread has under way at once */
@@ -105,8 +106,8 @@ static double predicted_ns(const planner *pl, const launch *l) {
            read_bytes = (double)(l->flight_bytes * l->threads),
            flight = busy / facts->multiprocessors * read_bytes, wanted = facts->flight_bytes,
            share = least(1, flight / wanted);
-    double life = (double)l->steps * facts->latency_ns +
-                  l->acrosses * (1 + (double)l->levels) * facts->barrier_ns;
+    double across = l->blocks > 1 ? facts->blocks_ns : (1 + (double)l->levels) * facts->barrier_ns,
+           life = (double)l->steps * facts->latency_ns + l->acrosses * across;
     share = least(share, flight / wanted * (double)l->steps * facts->latency_ns / life);
     double waste = l->run_bytes >= SECTOR_BYTES ? 1 : (double)SECTOR_BYTES / (double)l->run_bytes;
     if (l->run_bytes < LINE_BYTES) waste *= part_of_line;
@@ -136,8 +137,9 @@ static double balance(const launch *l, int64_t best) {
 /* Best first, each once. */
 static void keep_layout(layout *items, uint32_t *count, layout l) {
     for (uint32_t k = 0; k < *count; k++)
-        if (items[k].width == l.width && items[k].rows == l.rows && items[k].vector == l.vector &&
-            items[k].unroll == l.unroll && items[k].keeps == l.keeps && items[k].tile == l.tile)
+        if (items[k].width == l.width && items[k].rows == l.rows && items[k].blocks == l.blocks &&
+            items[k].vector == l.vector && items[k].unroll == l.unroll &&
+            items[k].keeps == l.keeps && items[k].tile == l.tile)
             return;
     uint32_t at = *count;
     if (at < HN_GPU_PLANS_MAX) ++*count;
@@ -379,10 +381,12 @@ static launch launch_of(const planner *pl, const rows_info *info, const layout *
             next = along ? (l->width * l->vector < info->elems ? l->width * l->vector
                                                                : info->elems * l->rows)
                          : l->rows * l->vector;
+    const uint32_t blocks = l->blocks ? l->blocks : 1;
     uint32_t levels = 0;
     for (uint32_t half = l->width; half > pl->facts->shuffle; half /= 2) levels++;
-    launch out = {.groups = (double)ceil_div(info->rows, l->rows),
-                  .threads = l->width * l->rows,
+    launch out = {.groups = (double)ceil_div(info->rows, l->rows) * blocks,
+                  .threads = l->width * l->rows / blocks,
+                  .blocks = blocks,
                   .run_bytes = next * element,
                   .bytes = pl->work.bytes,
                   .flight_bytes = element * taken,
@@ -446,6 +450,27 @@ static void try_width(const planner *pl, const rows_info *info, uint32_t width, 
     try_layout(pl, info, l, items, kept);
 }
 
+/* Registers of several multiprocessors keep a row that those of one do not. What is local must fit
+ * them, too. */
+static void list_clusters(const planner *pl, const rows_info *info, layout *items, uint32_t *kept) {
+    const int64_t vectors = ceil_div(info->elems, info->vector);
+    if (!info->may_keep || info->size || info->elems < pl->facts->blocks_row_elems) return;
+    for (uint32_t blocks = 2; blocks <= pl->facts->blocks_max; blocks *= 2)
+        for (size_t t = 0; t < HN_COUNT_OF(group_sizes); t++) {
+            const uint32_t threads = group_sizes[t];
+            layout l = {.width = blocks * threads,
+                        .rows = 1,
+                        .blocks = blocks,
+                        .vector = info->vector,
+                        .unroll = (uint32_t)ceil_div(vectors, blocks * threads),
+                        .keeps = true,
+                        .peels = info->peels};
+            if (threads <= pl->facts->threads_max && l.width <= vectors &&
+                l.unroll <= KEPT_VECTORS_MOST && !local_bytes(pl, &l))
+                try_layout(pl, info, l, items, kept);
+        }
+}
+
 static uint32_t least_width(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
 /* Threads of a row that may scan it: one where neighbours have neighbouring rows; and few where all
@@ -466,6 +491,7 @@ static uint32_t list_rows(const planner *pl, layout *items) {
         for (uint32_t width = 1; width <= widest && width <= threads; width *= 2)
             try_width(pl, &info, width, threads, items, &kept);
     }
+    list_clusters(pl, &info, items, &kept);
     return kept;
 }
 

@@ -246,12 +246,13 @@ static void put_range(const printer *pr) {
     hn_strbuf_printf(pr->out, "; lanes %u; grain %" PRId64 ") {\n", pr->f->lanes, pr->f->grain);
 }
 
-/* form (group i64 < s0; thread i65 < 256) { */
+/* form (group i64 < s0; thread i65 < 256; blocks 2; narrow) { */
 static void put_groups(const printer *pr) {
     hn_strbuf_puts(pr->out, "form (group ");
     put_symbol(pr, pr->f->group);
     hn_strbuf_puts(pr->out, "; thread ");
     put_symbol(pr, pr->f->thread);
+    if (pr->f->blocks != 1) hn_strbuf_printf(pr->out, "; blocks %u", pr->f->blocks);
     hn_strbuf_puts(pr->out, pr->f->is_narrow ? "; narrow) {\n" : ") {\n");
 }
 

@@ -437,6 +437,8 @@ static hn_status check_rows(const checker *c, const hn_form_stmt *stmt) {
         return BAD("a row whose width or pitch is no power of two");
     if (c->f->threads % ((uint64_t)stmt->width * stmt->pitch))
         return BAD("a group that is not made of rows of %u threads", stmt->width);
+    if (c->f->blocks > 1 && stmt->width < c->f->threads)
+        return BAD("a row of %u threads, but a group of several blocks is one row", stmt->width);
     return NULL;
 }
 
@@ -446,6 +448,7 @@ static hn_status check_before(checker *c, const hn_form_stmt *stmt) {
     const hn_form_register *reg = &c->f->registers.items[stmt->reg],
                            *all = &c->f->registers.items[stmt->all];
     HN_TRY(check_rows(c, stmt));
+    if (c->f->blocks > 1) return BAD("a before, but the group is several blocks");
     if (stmt->reg == stmt->all) return BAD("r%u is both registers", stmt->reg);
     if (reg->op != all->op || reg->dtype != all->dtype)
         return BAD("r%u and r%u combine in different ways", stmt->reg, stmt->all);
@@ -645,6 +648,7 @@ static hn_status check_groups(checker *c) {
     const hn_form *f = c->f;
     c->region = HN_FORM_IN_GROUP;
     if (!f->threads) return BAD("a group has no threads");
+    HN_TRY(hn_form_check_blocks(f));
     if (f->is_narrow && !hn_form_fits_words(f))
         return BAD("it is narrow, but an index may need more than 32 bits");
     HN_TRY(check_size(c, f->grid, "the number of groups"));
@@ -658,7 +662,7 @@ static hn_status check_groups(checker *c) {
 static hn_status check_range(checker *c) {
     const hn_form *f = c->f;
     c->region = HN_FORM_IN_RANGE;
-    if (f->threads != 1) return BAD("a range is not run by one thread");
+    if (f->threads != 1 || f->blocks != 1) return BAD("a range is not run by one thread");
     if (f->is_narrow) return BAD("a range is narrow");
     if (f->grain < 1) return BAD("the grain is not above 0");
     HN_TRY(check_size(c, f->grid, "the number of iterations"));

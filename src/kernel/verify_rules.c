@@ -1,6 +1,7 @@
 /* verify_rules.c: what must hold of a statement by itself: where its kind may stand, what may be
- * said of it, and that the steps of a LANES are some. */
+ * said of it, that the steps of a LANES are some, and what a group of several blocks has. */
 #include "kernel/check.h"
+#include "kernel/text.h"
 
 #define BAD(...) HN_ERROR(HN_INTERNAL, __VA_ARGS__)
 
@@ -83,5 +84,21 @@ hn_status hn_form_check_steps(const hn_form_stmt *stmt) {
         return BAD("whole steps of one vector leave nothing to single ones");
     if (stmt->unroll > 1 && !lanes->whole && lanes->rest != HN_FORM_REST_MASKED_STEP)
         return BAD("no step has %u vectors", stmt->unroll);
+    return NULL;
+}
+
+/* Shared memory would be that of one block. */
+hn_status hn_form_check_blocks(const hn_form *f) {
+    if (!f->blocks || f->blocks & (f->blocks - 1) || f->blocks > HN_FORM_BLOCKS_MOST)
+        return BAD("a group is %u blocks, which is no power of two up to %d", f->blocks,
+                   HN_FORM_BLOCKS_MOST);
+    if (f->threads % f->blocks)
+        return BAD("%u threads do not make %u equal blocks", f->threads, f->blocks);
+    for (hn_fmem m = 1; m < f->memories.count && f->blocks > 1; m++) {
+        const hn_space space = f->memories.items[m].space;
+        if (space == HN_SPACE_SHARED || space == HN_SPACE_SCRATCH)
+            return BAD("m%u is %s memory, which a group of several blocks does not have", m,
+                       hn_space_names[space]);
+    }
     return NULL;
 }

@@ -5,7 +5,8 @@
  * Each thread of a group is a coroutine, which lets the others go on where it waits for them: at a
  * barrier, and where threads of a warp exchange registers. They go on in ascending and descending
  * order by turns, so that what a barrier is missing for comes out wrong. Memory is that of the
- * test, without copies: arguments may be parts of one buffer.
+ * test, without copies: arguments may be parts of one buffer. The blocks of a cluster run as one
+ * group of threads; what each has in shared memory is put back before one of its threads goes on.
  *
  * Copies that go on beside a thread (cp.async) come when it waits for them: see cuda_on_cpu.h.
  *
@@ -28,7 +29,9 @@
 #endif
 
 enum {
-    THREADS_MAX = 1024,
+    BLOCK_MAX = 1024,
+    BLOCKS_MAX = 8,
+    THREADS_MAX = BLOCK_MAX * BLOCKS_MAX,
     STACK_BYTES = 64 << 10,
     MAX_ARGUMENTS = 256,
     WARP = 32,
@@ -61,18 +64,22 @@ __asm__(".text\n.globl cuda_on_cpu_switch\n.type cuda_on_cpu_switch, @function\n
         "  popq %r15\n  popq %r14\n  popq %r13\n  popq %r12\n  popq %rbx\n  popq %rbp\n  ret\n"
         ".size cuda_on_cpu_switch, .-cuda_on_cpu_switch\n");
 
+/* A block, or the blocks of a cluster. */
 typedef struct group {
     void (*call)(void **arguments);
     void **arguments;
-    uint32_t threads, now; /* the thread that runs */
-    void *own;             /* where this file goes on */
+    uint32_t threads, now;                      /* of all blocks; the thread that runs */
+    uint32_t block_threads, first_block, block; /* the last: whose shared memory is in its place */
+    char *shared, *kept;                        /* the place; of each block what it has there */
+    size_t own_bytes;
+    void *own; /* where this file goes on */
     void *at[THREADS_MAX];
     bool is_done[THREADS_MAX];
     uint32_t exchanges[THREADS_MAX];         /* of each thread so far */
     uint64_t exchanged[ROUNDS][THREADS_MAX]; /* what threads of a warp show each other */
     unsigned shown[ROUNDS][THREADS_MAX][WORDS];
-    unsigned *thread_number; /* threadIdx.x */
-    uint8_t *memory;         /* dynamic shared memory */
+    unsigned *thread_number, *block_number; /* threadIdx.x, blockIdx.x */
+    uint8_t *memory;                        /* dynamic shared memory */
     size_t shared_bytes;
 } group;
 
@@ -102,6 +109,22 @@ static void show(const unsigned own[WORDS], unsigned shown[WORDS][WARP]) {
         for (uint32_t w = 0; w < WORDS; w++) shown[w][k] = g->shown[round][first + k][w];
 }
 
+/* Where another block has what this one has at an address of shared memory. */
+static const void *find_far(const void *shared, uint32_t block) {
+    const group *g = running;
+    const size_t at = (size_t)((const char *)shared - g->shared);
+    if (at >= g->own_bytes || block >= g->threads / g->block_threads) abort();
+    return block == g->block ? shared : g->kept + block * g->own_bytes + at;
+}
+
+static void enter_block(group *g, uint32_t block) {
+    *g->block_number = g->first_block + block;
+    if (block == g->block) return;
+    memcpy(g->kept + g->block * g->own_bytes, g->shared, g->own_bytes);
+    memcpy(g->shared, g->kept + block * g->own_bytes, g->own_bytes);
+    g->block = block;
+}
+
 static void run_thread(void) {
     group *g = running;
     g->call(g->arguments);
@@ -125,7 +148,8 @@ static uint32_t run_turn(group *g, bool descends) {
     uint32_t done = 0;
     for (uint32_t k = 0; k < g->threads; k++) {
         g->now = descends ? g->threads - 1 - k : k;
-        *g->thread_number = g->now;
+        *g->thread_number = g->now % g->block_threads;
+        enter_block(g, g->now / g->block_threads);
         cuda_on_cpu_switch(&g->own, g->at[g->now]);
         done += g->is_done[g->now];
     }
@@ -170,7 +194,7 @@ size_t opencl_host_local_bytes(const opencl_host *host) {
 }
 size_t opencl_host_group_threads(const opencl_host *host) {
     (void)host;
-    return THREADS_MAX;
+    return BLOCK_MAX;
 }
 
 hn_status opencl_host_open(opencl_host **out) {
@@ -218,6 +242,12 @@ void opencl_host_close(opencl_host *h) {
     ".shared.b16 {%0, %1, %2, %3}, [%4];\" : \"=r\"(to[0]), \"=r\"(to[1]), \"=r\"(to[2]), \"=r"    \
     "\"(to[3]) : \"r\"((unsigned)__cvta_generic_to_shared(row)) : \"memory\");"
 
+#define FAR_TEXT(kind, letter)                                                                     \
+    "asm volatile(\"{ .reg .u64 p; .reg .u32 a; cvta.to.shared.u64 p, %1; cvt.u32.u64 a, p; "      \
+    "mapa.shared::cluster.u32 a, a, %2; ld.shared::cluster." kind " %0, [a]; }\" : \"=" letter     \
+    "\"(y) : \"l\"(x), \"r\"(block) : \"memory\");"
+static const char far_c[] = "memcpy(&y, cuda_far(x, (uint32_t)block), sizeof y);";
+
 /* Inline PTX and other words, and what they do. */
 static const char *const ptx[][2] = {
     {"extern __shared__ uint4 memory[];", "uint4 *const memory = (uint4 *)cuda_memory;"},
@@ -249,6 +279,13 @@ static const char *const ptx[][2] = {
     {"asm volatile(\"cp.async.wait_group 1;\" : : : \"memory\");", "copies_wait_on_cpu(1);"},
     {MMA_TEXT("bf16"), "mma_on_cpu(c, a, b, true);"},
     {MMA_TEXT("f16"), "mma_on_cpu(c, a, b, false);"},
+    {"asm volatile(\"barrier.cluster.arrive.release;\\nbarrier.cluster.wait.acquire;\" ::: "
+     "\"memory\");",
+     "cuda_wait();"},
+    {FAR_TEXT("f32", "f"), far_c},
+    {FAR_TEXT("f64", "d"), far_c},
+    {FAR_TEXT("b32", "r"), far_c},
+    {FAR_TEXT("b64", "l"), far_c},
 };
 
 /* Where the next one is; NULL: nowhere. */
@@ -284,7 +321,13 @@ static hn_status put_text(const char *text, hn_strbuf *out) {
     return hn_strbuf_status(out);
 }
 
-/* void call_NAME(void **arguments), behind each kernel's text. */
+/* Of the kernel whose head this is. */
+static unsigned blocks_of(const char *head, const char *name) {
+    const char *at = strstr(head, "__cluster_dims__(");
+    return at && at < name ? (unsigned)strtoul(strchr(at, '(') + 1, NULL, 10) : 1;
+}
+
+/* void call_NAME(void **arguments), behind each kernel's text; and how many blocks are a group. */
 static void put_calls(const char *text, hn_strbuf *out) {
     static const char head[] = "__global__ ";
     for (const char *at = text; (at = strstr(at, head));) {
@@ -292,6 +335,8 @@ static void put_calls(const char *text, hn_strbuf *out) {
         const int len = (int)strcspn(name, "(");
         hn_strbuf_printf(out, "extern \"C\" void call_%.*s(void **a) { call(%.*s, a); }\n", len,
                          name, len, name);
+        hn_strbuf_printf(out, "extern \"C\" { unsigned blocks_%.*s = %u; }\n", len, name,
+                         blocks_of(at, name));
         at = name;
     }
 }
@@ -320,6 +365,7 @@ static hn_status load(const char *object, opencl_program *p) {
     *(void (**)(void))dlsym(p->object, "cuda_wait") = wait_for_others;
     *(uint64_t(**)(uint64_t, uint32_t))dlsym(p->object, "cuda_exchange") = exchange;
     *(void (**)(const unsigned *, unsigned(*)[WARP]))dlsym(p->object, "cuda_show") = show;
+    *(const void *(**)(const void *, uint32_t))dlsym(p->object, "cuda_far") = find_far;
     return NULL;
 }
 
@@ -376,20 +422,41 @@ static uint32_t list_arguments(const opencl_launch *l, void **memories, int **st
     return count;
 }
 
-static hn_status run_groups(opencl_program *p, const opencl_launch *l, group *g) {
+/* What the program has under a name made of two. */
+static void *find(const opencl_program *p, const char *prefix, const char *kernel) {
     char name[80];
-    snprintf(name, sizeof name, "call_%s", l->kernel);
-    *(void **)&g->call = dlsym(p->object, name);
-    unsigned *number = dlsym(p->object, "blockIdx");
-    g->thread_number = dlsym(p->object, "threadIdx");
+    snprintf(name, sizeof name, "%s%s", prefix, kernel);
+    return dlsym(p->object, name);
+}
+
+static hn_status prepare(const opencl_program *p, const opencl_launch *l, group *g) {
+    *(void **)&g->call = find(p, "call_", l->kernel);
+    if (!g->call) return HN_ERROR(HN_INTERNAL, "the program has no kernel '%s'", l->kernel);
+    const unsigned blocks = *(unsigned *)find(p, "blocks_", l->kernel);
+    if (!blocks || blocks > BLOCKS_MAX || l->groups % blocks)
+        return HN_ERROR(HN_INTERNAL, "%zu blocks in clusters of %u", l->groups, blocks);
+    char *const *shared = dlsym(p->object, "cuda_shared_ends");
+    g->shared = shared[0];
+    g->own_bytes = (size_t)(shared[1] - shared[0]);
+    g->kept = calloc(blocks, g->own_bytes + 1);
+    if (!g->kept) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory for %u blocks", blocks);
+    g->block_threads = (uint32_t)l->threads;
+    g->threads = blocks * g->block_threads;
     g->memory = dlsym(p->object, "cuda_memory");
     g->shared_bytes = l->shared_bytes;
-    if (!g->call) return HN_ERROR(HN_INTERNAL, "the program has no kernel '%s'", l->kernel);
-    for (size_t k = 0; k < l->groups; k++) {
-        *number = (unsigned)k;
-        HN_TRY(run_group(g, p->host->stacks));
-    }
+    g->block_number = dlsym(p->object, "blockIdx");
+    g->thread_number = dlsym(p->object, "threadIdx");
     return NULL;
+}
+
+static hn_status run_groups(opencl_program *p, const opencl_launch *l, group *g) {
+    hn_status status = prepare(p, l, g);
+    for (size_t k = 0; !status && k < l->groups; k += g->threads / g->block_threads) {
+        g->first_block = (uint32_t)k;
+        status = run_group(g, p->host->stacks);
+    }
+    free(g->kept);
+    return status;
 }
 
 hn_status opencl_program_run(opencl_program *p, const opencl_launch *l, int *out_failed) {
@@ -398,14 +465,13 @@ hn_status opencl_program_run(opencl_program *p, const opencl_launch *l, int *out
     char *scratch = NULL;
     group *g = calloc(1, sizeof *g);
     if (l->memory_count > MAX_ARGUMENTS || l->size_count > MAX_ARGUMENTS || !g ||
-        l->threads > THREADS_MAX || l->shared_bytes > SHARED_MAX ||
+        l->threads > BLOCK_MAX || l->shared_bytes > SHARED_MAX ||
         posix_memalign((void **)&scratch, 64, l->scratch_bytes + 64) != 0) {
         free(g);
         return HN_ERROR(HN_UNSUPPORTED, "too much for the test");
     }
     list_arguments(l, memories, &status_word, &scratch, arguments);
     g->arguments = arguments;
-    g->threads = (uint32_t)l->threads;
     hn_status status = run_groups(p, l, g);
     *out_failed = failed;
     free(scratch);

@@ -11,7 +11,9 @@
 #define __device__
 #define __forceinline__ inline
 #define __launch_bounds__(...)
-#define __shared__ static /* groups run one after the other */
+#define __cluster_dims__(...)
+/* Groups run one after the other. The host keeps what the blocks of a cluster have here. */
+#define __shared__ static __attribute__((section("cuda_shared")))
 
 /* Set by the host. */
 struct cuda_number {
@@ -25,6 +27,11 @@ uint64_t (*cuda_exchange)(uint64_t value, uint32_t other);
 void (*cuda_show)(const unsigned own[6], unsigned shown[6][32]);
 /* Dynamic shared memory: as much as a group may have, and what nothing may be written to. */
 alignas(1024) unsigned char cuda_memory[(227 << 10) + 1024];
+const void *(*cuda_far)(const void *shared, uint32_t block);
+/* Shared memory: all of it, set by the linker; null where there is none. */
+extern char __start_cuda_shared[] __attribute__((weak, visibility("hidden")));
+extern char __stop_cuda_shared[] __attribute__((weak, visibility("hidden")));
+char *cuda_shared_ends[2] = {__start_cuda_shared, __stop_cuda_shared};
 }
 struct alignas(16) uint4 {
     unsigned x, y, z, w;

@@ -23,8 +23,8 @@ static hn_status check_fits(const runner *r, const hn_form *f, const hn_gpu_fact
         HN_TRY(hn_ref_eval(&r->run.at, memory->elems, &elems));
         bytes += elems * hn_dtype_facts(memory->dtype)->size_bytes;
     }
-    if (f->threads > facts->threads_max)
-        return HN_ERROR(HN_INTERNAL, "a group of %u threads", f->threads);
+    if (f->threads / f->blocks > facts->threads_max || f->blocks > facts->blocks_max)
+        return HN_ERROR(HN_INTERNAL, "a group of %u threads in %u blocks", f->threads, f->blocks);
     if (bytes > facts->shared_bytes)
         return HN_ERROR(HN_INTERNAL, "%lld bytes of shared memory", (long long)bytes);
     return NULL;

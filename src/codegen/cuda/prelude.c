@@ -155,6 +155,22 @@ static const hn_snippet snippets[] = {
         "  unsigned y;\n"
         "  asm(\"cvt.rn.bf16x2.f32 %0, %1, %2;\" : \"=r\"(y) : \"f\"(x), \"f\"(0.0f));\n"
         "  return __uint_as_float(y);\n}\n"},
+    /* groups of several blocks: all threads wait; and what lies in another block's shared memory */
+    {"cluster_wait",
+     FN "void cluster_wait() {\n"
+        "  asm volatile(\"barrier.cluster.arrive.release;\\nbarrier.cluster.wait.acquire;\" ::: "
+        "\"memory\");\n}\n"},
+#define FAR(type, kind, letter)                                                                    \
+    FN type " far(const " type " *x, int block) {\n"                                               \
+            "  " type " y;\n"                                                                      \
+            "  asm volatile(\"{ .reg .u64 p; .reg .u32 a; cvta.to.shared.u64 p, %1; "              \
+            "cvt.u32.u64 a, p; mapa.shared::cluster.u32 a, a, %2; "                                \
+            "ld.shared::cluster." kind " %0, [a]; }\" : \"=" letter                                \
+            "\"(y) : \"l\"(x), \"r\"(block) : \"memory\");\n"                                      \
+            "  return y;\n}\n"
+    {"far", FAR("float", "f32", "f") FAR("double", "f64", "d") FAR("int", "b32", "r")
+                FAR("long long", "b64", "l")},
+#undef FAR
 /* c += a b, of 16 x 8, 16 x 16 and 16 x 8 numbers that the threads of a warp hold together */
 #define MMA(name, type)                                                                            \
     {                                                                                              \

@@ -1,5 +1,6 @@
 /* test_cuda_text.c: forms as text, in CUDA C++. Nothing is compiled: tests/cuda does that. */
 #include "codegen/cuda/cuda.h"
+#include "codegen/opencl/opencl.h"
 #include "unit/kernel/form_fixture.h"
 
 enum { THREADS = 2 };
@@ -47,6 +48,48 @@ TEST(scratch_memory_is_the_last_argument) {
         "  m1[thread] = v0;\n"
         "  __syncthreads();\n"
         "}\n");
+    fixture_deinit(&x);
+}
+
+/* Blocks are neighbours in the grid: each warp reads what all have, one number of each warp. */
+TEST(a_group_of_several_blocks_is_a_cluster) {
+    fixture x;
+    hn_form *f;
+    hn_kernel_code code = {0};
+    EXPECT_OK(fixture_init(&x));
+    EXPECT_OK(hn_form_create(x.program, &x.arena, 256, x.rows, &f));
+    f->blocks = 4;
+    hn_freg reg = hn_form_add_register(f, HN_OP_SUM, HN_DTYPE_F32);
+    hn_form_init(f, reg);
+    hn_form_across_threads(f, reg, 256, 1);
+    expect_text(
+        &x, f,
+        "extern \"C\" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(64)\n"
+        "KERNEL(int *__restrict__ status) {\n"
+        "  const long long group = blockIdx.x / 4, thread = threadIdx.x + blockIdx.x % 4 * 64;\n"
+        "  __shared__ float x0[2];\n"
+        "  float r0;\n"
+        "  r0 = 0x0p+0f;\n"
+        "  for (int k = 1; k < 32; k *= 2) {\n"
+        "    const float v = __shfl_xor_sync(0xffffffffu, r0, k);\n"
+        "    r0 = (r0 + v);\n"
+        "  }\n"
+        "  if (thread % 32 < 1) {\n"
+        "    x0[thread % 64 / 32] = r0;\n"
+        "  }\n"
+        "  cluster_wait();\n"
+        "  r0 = far(&x0[thread % 8 % 2], thread % 8 / 2);\n"
+        "  for (int k = 1; k < 8; k *= 2) {\n"
+        "    const float v = __shfl_xor_sync(0xffffffffu, r0, k);\n"
+        "    r0 = (r0 + v);\n"
+        "  }\n"
+        "  cluster_wait();\n"
+        "}\n");
+    EXPECT_OK(hn_form_text(f, &hn_cuda_language, &x.arena, &x.arena, &code));
+    EXPECT_INT(code.threads, 64);
+    EXPECT(hn_sym_prove_eq(x.sym, code.extent, hn_sym_mul(x.sym, x.rows, hn_sym_int(x.sym, 4))));
+    EXPECT_ERROR(hn_form_text(f, &hn_opencl_language, &x.arena, &x.arena, &code), HN_UNSUPPORTED,
+                 "has no groups of several blocks");
     fixture_deinit(&x);
 }
 

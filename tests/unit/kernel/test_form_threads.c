@@ -54,6 +54,52 @@ TEST(rows_that_are_refused) {
     for (size_t k = 0; k < HN_COUNT_OF(list); k++) expect_refused(list[k].text, list[k].message);
 }
 
+#define BLOCKS(blocks, text)                                                                       \
+    "form (group i64 < s0; thread i65 < 64; blocks " blocks ") {\n" text " }"
+
+TEST(groups_of_several_blocks_that_are_refused) {
+    static const struct {
+        const char *text, *message;
+    } list[] = {
+        {BLOCKS("0", ""), "a group is 0 blocks, which is no power of two up to 8"},
+        {BLOCKS("3", ""), "a group is 3 blocks, which is no power of two up to 8"},
+        {BLOCKS("16", ""), "a group is 16 blocks, which is no power of two up to 8"},
+        {"form (group i64 < s0; thread i65 < 33; blocks 2) { }",
+         "33 threads do not make 2 equal blocks"},
+        {BLOCKS("2", " m1 : shared f32[64]\n"),
+         "m1 is shared memory, which a group of several blocks does not have"},
+        {BLOCKS("2", " m1 : scratch f32[64]\n"),
+         "m1 is scratch memory, which a group of several blocks does not have"},
+        {BLOCKS("2", " r1 : sum f32 across\n init r1 across r1 width 32"),
+         "a row of 32 threads, but a group of several blocks is one row"},
+        {BLOCKS("2", " r1 : sum f32\n r2 : sum f32\n init r1 init r2 before r1 all r2 width 64"),
+         "a before, but the group is several blocks"},
+        {BLOCKS("2; wide", ""), "expected 'narrow'"},
+    };
+    for (size_t k = 0; k < HN_COUNT_OF(list); k++) expect_refused(list[k].text, list[k].message);
+}
+
+TEST(blocks_are_printed_and_read) {
+    static const char *const heads[] = {"; blocks 4", "; blocks 2; narrow", "; narrow", ""};
+    for (size_t k = 0; k < HN_COUNT_OF(heads); k++) {
+        fixture x;
+        hn_form *f;
+        hn_strbuf out;
+        char text[256];
+        EXPECT_OK(fixture_init(&x));
+        hn_strbuf_init(&out);
+        snprintf(text, sizeof text,
+                 "form (group i64 < s0; thread i65 < 64%s) {\n  r1 : sum f32 across\n"
+                 "  init r1\n  across r1 width 64\n}\n",
+                 heads[k]);
+        EXPECT_OK(parse(&x, text, &f));
+        hn_form_print(f, &out);
+        EXPECT_STR(out.ptr, text);
+        hn_strbuf_deinit(&out);
+        fixture_deinit(&x);
+    }
+}
+
 /* --- run --- */
 
 enum { THREADS = 64, GROUPS = 2, ELEMS = THREADS * GROUPS };

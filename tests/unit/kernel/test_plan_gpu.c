@@ -10,13 +10,18 @@
 
 #include <string.h>
 
+/* Short rows are long for it: several blocks keep them. */
+static const hn_gpu_facts gpu_of_clusters = HN_TEST_GPU(64, 8);
+
 /* Takes plan number `number`, or the last one where there are fewer. */
 typedef struct chooser {
     int64_t hint; /* of s0 while it plans; 0: as it is */
     uint32_t number;
-    bool any;       /* a kernel has such a plan */
-    uint32_t reads; /* MOVEs from arguments in the last form */
-    uint32_t wide;  /* MOVEs of several elements from or to arguments */
+    bool any;        /* a kernel has such a plan */
+    bool clusters;   /* for gpu_of_clusters */
+    bool has_blocks; /* a form has groups of several blocks */
+    uint32_t reads;  /* MOVEs from arguments in the last form */
+    uint32_t wide;   /* MOVEs of several elements from or to arguments */
 } chooser;
 
 static uint32_t count_reads(const hn_form *f) {
@@ -38,6 +43,10 @@ static uint32_t count_wide(const hn_form *f) {
     return count;
 }
 
+static const hn_gpu_facts *facts_of(const chooser *c) {
+    return c->clusters ? &gpu_of_clusters : &hn_test_gpu;
+}
+
 static hn_status choose(void *context, const hn_program *p, const hn_kernel *k, hn_arena *arena,
                         hn_arena *scratch, hn_form **out) {
     chooser *c = context;
@@ -46,21 +55,23 @@ static hn_status choose(void *context, const hn_program *p, const hn_kernel *k, 
     if (c->hint)
         hn_sym_set_hint(p->sym, hn_sym_symbol(p->sym, HN_STR("s0"), HN_SYMBOL_SIZE, 1, 4096),
                         c->hint);
-    HN_TRY(hn_form_plans_gpu(p, k, &hn_test_gpu, HN_GPU_PLANS_MAX, arena, scratch, plans, &count));
+    HN_TRY(hn_form_plans_gpu(p, k, facts_of(c), HN_GPU_PLANS_MAX, arena, scratch, plans, &count));
     if (!count) return HN_ERROR(HN_INTERNAL, "the planner offers nothing");
     c->any |= c->number < count;
     *out = plans[c->number < count ? c->number : count - 1];
+    c->has_blocks |= (*out)->blocks > 1;
     c->reads = count_reads(*out);
     c->wide = count_wide(*out);
     return NULL;
 }
 
 static hn_status check_graph(hn_arena *arena, hn_graph *graph, chooser *c) {
+    const hn_gpu_facts *facts = facts_of(c);
     const hn_forms_check how = {
         .plan = choose,
         .context = c,
-        .facts = &hn_test_gpu,
-        .schedule = {.threads = hn_test_gpu.multiprocessors, .limits = &hn_test_gpu.limits}};
+        .facts = facts,
+        .schedule = {.threads = facts->multiprocessors, .limits = &facts->limits}};
     double tolerance[HN_RANDOM_MAX_TENSORS];
     hn_ref_tensor inputs[HN_RANDOM_MAX_TENSORS];
     uint32_t kernels;
@@ -86,20 +97,31 @@ static hn_status check(const char *statements, chooser *c) {
     return status;
 }
 
-/* A graph for rows x columns; %1$d and %2$d are the two. */
-static void check_sizes(const char *graph, int rows, int columns) {
+static void check_plans(const char *graph, int rows, int columns, chooser *c) {
     char text[2048];
-    chooser c = {.any = true};
     snprintf(text, sizeof text, graph, rows, columns);
-    for (; c.any; c.number++) {
-        c.any = false;
-        hn_status status = check(text, &c);
+    for (c->any = true; c->any; c->number++) {
+        c->any = false;
+        hn_status status = check(text, c);
         if (status)
-            HN_TEST_FAIL("%d x %d, plan %u: %s\n%s", rows, columns, c.number,
+            HN_TEST_FAIL("%d x %d, plan %u: %s\n%s", rows, columns, c->number,
                          hn_status_message(status), text);
         hn_status_free(status);
-        if (c.number > HN_GPU_PLANS_MAX) break;
+        if (c->number > HN_GPU_PLANS_MAX) break;
     }
+}
+
+/* A graph for rows x columns; %1$d and %2$d are the two. */
+static void check_sizes(const char *graph, int rows, int columns) {
+    chooser c = {0};
+    check_plans(graph, rows, columns, &c);
+}
+
+/* The same where blocks share rows: some plan has such groups. */
+static void check_clusters(const char *graph, int rows, int columns) {
+    chooser c = {.clusters = true};
+    check_plans(graph, rows, columns, &c);
+    if (!c.has_blocks) HN_TEST_FAIL("%d x %d: no group is several blocks", rows, columns);
 }
 
 static const int row_counts[] = {0, 1, 3, 17},
@@ -180,6 +202,32 @@ TEST(rows_of_odd_lengths) {
                     "%%y = mul(%%d, %%w)\noutput user %%y \"\"",
                     5, odd[c]);
     }
+}
+
+/* Rows that the registers of one block do not hold: those of several do. */
+TEST(rows_of_several_blocks) {
+    static const int columns[] = {2048, 4104};
+    for (size_t c = 0; c < HN_COUNT_OF(columns); c++) {
+        check_clusters("input user %%x : f32[%1$d, %2$d] \"x\"\n"
+                       "%%m = amax(%%x, dims=[1], keepdim=true)\n%%d = sub(%%x, %%m)\n"
+                       "%%e = exp(%%d)\n%%s = sum(%%e, dims=[1], keepdim=true)\n"
+                       "%%y = div(%%e, %%s)\noutput user %%y \"\"",
+                       3, columns[c]);
+        check_clusters("input user %%x : bf16[%1$d, %2$d] \"x\"\n"
+                       "input user %%w : f32[%2$d] \"w\"\n"
+                       "%%i = argmax(%%x, dims=[1], keepdim=false)\n%%f = cast(%%x, dtype=f32)\n"
+                       "%%s = sum(%%f, dims=[1], keepdim=true)\n%%d = sub(%%f, %%s)\n"
+                       "%%y = mul(%%d, %%w)\noutput user %%i \"\"\noutput user %%y \"\"",
+                       5, columns[c]);
+    }
+}
+
+TEST(odd_rows_of_several_blocks) {
+    check_clusters("input user %%x : bf16[%1$d, %2$d] \"x\"\n%%f = cast(%%x, dtype=f32)\n"
+                   "%%m = amax(%%f, dims=[1], keepdim=true)\n%%d = sub(%%f, %%m)\n"
+                   "%%e = exp(%%d)\n%%s = sum(%%e, dims=[1], keepdim=true)\n%%l = log(%%s)\n"
+                   "%%y = add(%%l, %%m)\noutput user %%y \"\"",
+                   7, 4097);
 }
 
 /* --- scans --- */
