@@ -456,15 +456,39 @@ static hn_status gather_producers(sched *s, const hn_loop *loop) {
     return NULL;
 }
 
+/* Single elements of rows are taken where the rows are, and then reduced. */
+static hn_status place_picked(sched *s, hn_loop *loop, uint32_t origin) {
+    uint32_t index;
+    hn_loop *first;
+    const char *why;
+    if (!pick_group(s, loop, &index) || newest_needed(s, loop) != index + 1) return NULL;
+    HN_NEW(s->arena, first, 1);
+    HN_TRY(pick_first_stage(s, loop, first));
+    HN_TRY(try_join(s, index, first, origin, false, &why));
+    if (why) {
+        explain(s, index, origin, why);
+        return NULL;
+    }
+    HN_TRY(pick_second_stage(s, first, loop));
+    note_access(s, first, index);
+    return NULL;
+}
+
 static hn_status place_loop_item(sched *s, hn_loop *loop, uint32_t origin) {
+    const hn_loop whole = *loop;
     hn_loop *second;
     bool placed = false;
     if (mixed_may_join(s, loop)) HN_TRY(place_columns(s, loop, origin, true, &placed));
     if (placed) return NULL;
+    HN_TRY(place_picked(s, loop, origin));
     HN_TRY(gather_producers(s, loop));
     HN_TRY(loop_split(s, loop, &second));
     HN_TRY(place_loop(s, loop, origin));
-    return second ? place_loop(s, second, origin) : NULL;
+    if (second) return place_loop(s, second, origin);
+    /* What was picked by, others may read there: reductions of as many elements. */
+    if (loop->body.items != whole.body.items)
+        note_access(s, &whole, s->writer_group[loop->store.buffer] - 1);
+    return NULL;
 }
 
 typedef struct waiting_loops {
@@ -521,9 +545,9 @@ static hn_status place_other(sched *s, hn_item i) {
 }
 
 hn_status sched_fuse(sched *s) {
-    /* Splitting adds at most one buffer an item. */
+    /* Picking and splitting add at most one buffer an item each. */
     waiting_loops waiting = {0};
-    uint32_t most = s->p->buffers.count + s->p->items.count;
+    uint32_t most = s->p->buffers.count + 2 * s->p->items.count;
     HN_NEW(s->scratch, s->writer_group, most);
     HN_NEW(s->scratch, s->reader_group, most);
     HN_NEW(s->scratch, s->readers, most);

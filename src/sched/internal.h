@@ -113,6 +113,14 @@ bool mixed_shares_reads(sched *s, const group *g, const hn_loop *loop);
  * the slabs. */
 hn_status mixed_second_stage(sched *s, group *g, const hn_loop *whole, hn_loop *out) HN_MUST_USE;
 
+/* pick.c: reductions over rows that take single elements of them. */
+/* Whether a row kernel makes what an index of the loop picks: the group. */
+bool pick_group(const sched *s, const hn_loop *loop, uint32_t *out_group);
+/* What joins it: a copy that stores each value, without a buffer. */
+hn_status pick_first_stage(sched *s, const hn_loop *loop, hn_loop *out) HN_MUST_USE;
+/* When it has joined: makes its buffer, which is what `loop` then reduces. */
+hn_status pick_second_stage(sched *s, hn_loop *first, hn_loop *loop) HN_MUST_USE;
+
 /* plan.c */
 hn_status sched_plan(sched *s, group *g, hn_step *out) HN_MUST_USE;
 

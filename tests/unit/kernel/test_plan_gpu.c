@@ -187,6 +187,20 @@ TEST(cross_entropy) {
                     300, sizes[c]);
 }
 
+/* The mean over the rows: what is picked of each is made where the row is. */
+TEST(mean_of_cross_entropy) {
+    const char *graph = "input user %%x : bf16[%1$d, %2$d] \"x\"\n"
+                        "input user %%t : i64[%1$d] \"t\"\n%%f = cast(%%x, dtype=f32)\n"
+                        "%%m = amax(%%f, dims=[1], keepdim=true)\n%%d = sub(%%f, %%m)\n"
+                        "%%e = exp(%%d)\n%%s = sum(%%e, dims=[1], keepdim=true)\n%%l = log(%%s)\n"
+                        "%%p = sub(%%d, %%l)\n%%z = full(value=0, sizes=[], dtype=i64)\n"
+                        "%%k = mul(%%t, %%z)\n%%u = reshape(%%k, sizes=[%1$d, 1])\n"
+                        "%%g = gather(%%p, %%u, dim=1)\n%%n = neg(%%g)\n"
+                        "%%y = sum(%%n, dims=[0, 1], keepdim=false)\noutput user %%y \"\"";
+    check_sizes(graph, 20, 1029);
+    check_clusters(graph, 20, 1029);
+}
+
 /* Rows that begin anywhere: sums and maxima in vectors from the first aligned element on; what is
  * written goes along, what is the same for all rows is read element by element. */
 TEST(rows_of_odd_lengths) {
