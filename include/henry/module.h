@@ -90,10 +90,11 @@ typedef struct hn_module_options {
      * workers */
     const hn_executor *executor;
     /* "cuda:1", or "cuda:GPU-8f2c" by the beginning of its UUID: which device runs the program, of
-     * the kind that it was compiled for; NULL: number 0 */
+     * the kind that it was compiled for. Of a bundle with programs for several kinds of device the
+     * one for this is taken. NULL: number 0 of the bundle's first program, the CPU's if it has one */
     const char *device;
-    /* which code of a bundle for several CPUs ("x86-64-v3"); NULL: the best that this CPU can
-     * run */
+    /* which code of a bundle for several targets ("x86-64-v3"), and with that which program; NULL:
+     * the best that this CPU, or the device, can run */
     const char *target;
     /* copied; its context must outlive the module and its outputs. NULL: malloc */
     const hn_allocator *allocator;

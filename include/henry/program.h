@@ -43,8 +43,9 @@ typedef struct hn_compile_options {
     /* as in hn_service_options: start the programs of the compiler for each kernel */
     bool no_standby;
     int32_t threads; /* threads that the program is planned for; 0: one per CPU */
-    /* "x86-64-v3", or several levels of CPUs separated by commas; "opencl"; "sm_90a,sm_80"; NULL: this machine's
-     * CPU */
+    /* names separated by commas: levels of CPUs ("x86-64-v3,generic"), architectures of NVIDIA's GPUs
+     * ("sm_90a,sm_80"), "opencl". With several kinds of these the result has a program for each kind,
+     * and hn_module_options.device chooses. NULL: this machine's CPU */
     const char *target;
     /* compare every record of the file with its checksum, even if the graph cache has the
      * program */

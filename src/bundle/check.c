@@ -387,8 +387,8 @@ static hn_status check_targets(const hn_bundle *b) {
     return NULL;
 }
 
-/* Embedded objects lie in order, apart, with a byte behind each. */
-static hn_status check_objects(const hn_bundle *b) {
+/* Embedded objects lie in order, apart, with a byte behind each; programs behind them. */
+static hn_status check_objects(const hn_bundle *b, uint64_t *out_behind) {
     uint64_t behind = 0;
     for (uint32_t i = 0; i < b->objects_count; i++) {
         const hnb_object *o = &b->objects[i];
@@ -403,6 +403,7 @@ static hn_status check_objects(const hn_bundle *b) {
         }
         if (!ok) return CORRUPT("object %u", i);
     }
+    *out_behind = behind;
     return NULL;
 }
 
@@ -435,9 +436,8 @@ static hn_status check_storages(const hn_bundle *b) {
         if (s->where >= HNB_STORAGE_WHERE_COUNT || s->is_mutable > 1 || !str_ok(b, s->name))
             return CORRUPT("storage %u", i);
         if (s->where == HNB_STORAGE_BLOB) limit = b->blob_bytes;
-        if (s->where == HNB_STORAGE_WEIGHTS) limit = b->header->weights_bytes;
-        if (s->where == HNB_STORAGE_FILE)
-            limit = b->weight_files_count ? b->weight_files[0].bytes : 0;
+        if (s->where == HNB_STORAGE_WEIGHTS) limit = b->weights_bytes;
+        if (s->where == HNB_STORAGE_FILE) limit = b->weight_file_bytes;
         if (!hn_add_size(s->offset, s->bytes, &end) || end > limit)
             return CORRUPT("storage %u lies outside its file", i);
     }
@@ -490,6 +490,7 @@ static hn_status check_workspaces(const hn_bundle *b) {
 }
 
 hn_status hn_bundle_check(const hn_bundle *b) {
+    uint64_t behind = 0;
     HN_TRY(check_nodes(b));
     HN_TRY(check_pools(b));
     HN_TRY(check_inputs(b));
@@ -501,7 +502,8 @@ hn_status hn_bundle_check(const hn_bundle *b) {
     HN_TRY(check_workspaces(b));
     HN_TRY(check_outputs(b));
     HN_TRY(check_targets(b));
-    HN_TRY(check_objects(b));
+    HN_TRY(check_objects(b, &behind));
+    HN_TRY(hn_bundle_check_programs(b, behind));
     HN_TRY(check_kernels(b));
     HN_TRY(check_steps(b));
     return check_names(b);

@@ -243,7 +243,7 @@ static void text_kernel(const hn_bundle *b, uint32_t kernel, hn_strbuf *out) {
         const hnb_code *c = hn_bundle_code(b, kernel, t);
         if (c->object == HNB_NO_OBJECT) continue;
         hn_strbuf_printf(out, "%s %s object %u", t ? "," : ":",
-                         hn_bundle_text(b, b->targets[t].name), c->object);
+                         hn_bundle_text(b, b->targets[t].name), b->first_object + c->object);
         if (!hn_str_eq(hn_bundle_str(b, c->symbol), hn_bundle_str(b, k->name)))
             hn_strbuf_printf(out, " as %s", hn_bundle_text(b, c->symbol));
         text_use(b, c, out);
@@ -258,8 +258,9 @@ static void text_files(const hn_bundle *b, hn_strbuf *out) {
         hn_digest digest;
         memcpy(digest.bytes, o->digest, sizeof digest.bytes);
         hn_digest_hex(&digest, hex);
-        hn_strbuf_printf(out, "object %u '%s' %s for %s %s %" PRIu64 " bytes %.16s\n", i,
-                         hn_bundle_text(b, o->name), hn_bundle_object_kind_name(o->kind),
+        hn_strbuf_printf(out, "object %u '%s' %s for %s %s %" PRIu64 " bytes %.16s\n",
+                         b->first_object + i, hn_bundle_text(b, o->name),
+                         hn_bundle_object_kind_name(o->kind),
                          hn_bundle_text(b, b->targets[o->target].name),
                          o->where == HNB_OBJECT_EMBEDDED ? "embedded" : "reference", o->len, hex);
     }
@@ -308,13 +309,8 @@ static void text_transfers(const hn_bundle *b, hn_strbuf *out) {
     else hn_strbuf_printf(out, " of %" PRId64 " bytes\n", t.bytes);
 }
 
-void hn_bundle_describe_text(const hn_bundle *b, hn_strbuf *out) {
-    hn_strbuf_printf(out, "bundle version %u by %s\nmodel '%s'\n", b->header->version,
-                     hn_bundle_text(b, b->info->producer), hn_bundle_text(b, b->info->model));
-    hn_strbuf_printf(out,
-                     "%" PRIu64 " bytes, weights %" PRIu64 " bytes embedded, %" PRIu64 " in all\n",
-                     b->header->file_bytes, b->header->weights_bytes, hn_bundle_storage_bytes(b));
-    text_signer(b, out);
+/* What each program of a file has of its own. */
+static void text_program(const hn_bundle *b, hn_strbuf *out) {
     text_targets(b, out);
     text_values(b, out);
     text_symbols(b, out);
@@ -324,4 +320,32 @@ void hn_bundle_describe_text(const hn_bundle *b, hn_strbuf *out) {
     for (uint32_t i = 1; i < b->kernels_count; i++) text_kernel(b, i, out);
     for (uint32_t i = 0; i < b->steps_count; i++) text_step(b, i, out);
     text_files(b, out);
+}
+
+static void text_programs(const hn_bundle *b, hn_strbuf *out) {
+    for (uint32_t k = 0; k < hn_bundle_program_count(b); k++) {
+        hn_bundle program;
+        hn_status status = hn_bundle_program_open(b, k, false, &program);
+        if (b->programs_count)
+            hn_strbuf_printf(out, "\nprogram %u for %s\n", k,
+                             hn_device_name(hn_bundle_program_device(b, k)));
+        if (status) hn_strbuf_printf(out, "damaged: %s\n", hn_status_message(status));
+        else text_program(&program, out);
+        hn_status_free(status);
+    }
+}
+
+void hn_bundle_describe_text(const hn_bundle *b, hn_strbuf *out) {
+    hn_strbuf_printf(out, "bundle version %u by %s\nmodel '%s'\n", b->header->version,
+                     hn_bundle_text(b, b->info->producer), hn_bundle_text(b, b->info->model));
+    hn_strbuf_printf(out,
+                     "%" PRIu64 " bytes, weights %" PRIu64 " bytes embedded, %" PRIu64 " in all\n",
+                     b->header->file_bytes, b->header->weights_bytes, hn_bundle_storage_bytes(b));
+    text_signer(b, out);
+    if (b->programs_count) {
+        hn_strbuf_puts(out, "programs: ");
+        hn_bundle_programs_print(b, out);
+        hn_strbuf_putc(out, '\n');
+    }
+    text_programs(b, out);
 }

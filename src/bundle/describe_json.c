@@ -190,7 +190,7 @@ static void json_kernel(const hn_bundle *b, uint32_t kernel, hn_strbuf *out) {
         if (c->object == HNB_NO_OBJECT) continue;
         json_begin(out);
         json_str(b, out, "target", b->targets[t].name);
-        json_number(out, "object", c->object);
+        json_number(out, "object", b->first_object + c->object);
         json_str(b, out, "symbol", c->symbol);
         json_use(b, c, out);
         hn_strbuf_putc(out, '}');
@@ -336,15 +336,8 @@ static void json_tensors(const hn_bundle *b, hn_strbuf *out) {
     hn_strbuf_putc(out, ']');
 }
 
-void hn_bundle_describe_json(const hn_bundle *b, hn_strbuf *out) {
-    hn_strbuf_putc(out, '{');
-    json_number(out, "version", b->header->version);
-    json_str(b, out, "producer", b->info->producer);
-    json_str(b, out, "model", b->info->model);
-    json_number(out, "file_bytes", b->header->file_bytes);
-    json_digest(out, "digest", b->header->digest);
-    if (!hn_bundle_digest_is_unknown(b->header->signer))
-        json_digest(out, "signer", b->header->signer);
+/* What each program of a file has of its own. */
+static void json_program(const hn_bundle *b, hn_strbuf *out) {
     json_targets(b, out);
     json_values(b, out);
     json_symbols(b, out);
@@ -354,5 +347,36 @@ void hn_bundle_describe_json(const hn_bundle *b, hn_strbuf *out) {
     json_counts(b, out);
     json_files(b, out);
     json_tensors(b, out);
+}
+
+/* The first program is the object itself; the others, where there are some, are in a list. */
+static void json_programs(const hn_bundle *b, hn_strbuf *out) {
+    if (!b->programs_count) return;
+    json_text(out, "device", hn_str_of(hn_device_name(hn_bundle_program_device(b, 0))));
+    json_list(out, "programs");
+    for (uint32_t k = 1; k < b->programs_count; k++) {
+        hn_bundle program;
+        hn_status status = hn_bundle_program_open(b, k, false, &program);
+        json_begin(out);
+        json_text(out, "device", hn_str_of(hn_device_name(hn_bundle_program_device(b, k))));
+        if (status) json_text(out, "damaged", hn_str_of(hn_status_message(status)));
+        else json_program(&program, out);
+        hn_status_free(status);
+        hn_strbuf_putc(out, '}');
+    }
+    hn_strbuf_putc(out, ']');
+}
+
+void hn_bundle_describe_json(const hn_bundle *b, hn_strbuf *out) {
+    hn_strbuf_putc(out, '{');
+    json_number(out, "version", b->header->version);
+    json_str(b, out, "producer", b->info->producer);
+    json_str(b, out, "model", b->info->model);
+    json_number(out, "file_bytes", b->header->file_bytes);
+    json_digest(out, "digest", b->header->digest);
+    if (!hn_bundle_digest_is_unknown(b->header->signer))
+        json_digest(out, "signer", b->header->signer);
+    json_program(b, out);
+    json_programs(b, out);
     hn_strbuf_puts(out, "}\n");
 }

@@ -12,6 +12,7 @@
 static hn_status open_file(const char *path, hn_file_map *map, hn_bundle *b) {
     HN_TRY(hn_file_map_init(map, path));
     hn_status status = hn_bundle_open(map->data, map->size_bytes, true, b);
+    if (!status) status = hn_bundle_programs_check(b, true);
     if (status) hn_file_map_deinit(map);
     return hn_status_annotate(status, "'%s'", path);
 }
@@ -96,6 +97,15 @@ hn_status hn_bundle_describe_file(const char *path, hn_bundle_format format, cha
 
 void hn_bundle_text_free(char *text) { free(text); }
 
+/* `index` counts the objects of all programs. */
+static hn_status find_object(const hn_bundle *file, uint32_t index, hn_str *out) {
+    hn_bundle program;
+    uint32_t k = hn_bundle_program_count(file) - 1;
+    while (k && file->programs[k].first_object > index) k--;
+    HN_TRY(hn_bundle_program_open(file, k, true, &program));
+    return hn_bundle_object_get(&program, index - program.first_object, true, out);
+}
+
 hn_status hn_bundle_object_extract(const char *path, unsigned index, const char *out_path) {
     hn_file_map map;
     hn_bundle b;
@@ -103,8 +113,7 @@ hn_status hn_bundle_object_extract(const char *path, unsigned index, const char 
     HN_REQUIRE(out_path, "out_path");
     HN_TRY(open_file(path, &map, &b));
     hn_str bytes;
-    hn_status status =
-        hn_status_annotate(hn_bundle_object_get(&b, index, true, &bytes), "'%s'", path);
+    hn_status status = hn_status_annotate(find_object(&b, index, &bytes), "'%s'", path);
     if (!status) status = hn_file_write_atomic(out_path, bytes.ptr, bytes.len, false);
     hn_file_map_deinit(&map);
     return status;

@@ -32,8 +32,10 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
 enum {
     /* 2: symbols that steps define, slots; 3: targets, launch records, code outside the tables,
      * signatures; 4: the table of tensors, hints of symbols; 5: shapes and devices of buffers; 6:
-     * devices of steps, a workspace for each device, OpenCL */
-    HNB_VERSION = 6,
+     * devices of steps, a workspace for each device, OpenCL; 7: several programs in one file */
+    HNB_VERSION = 7,
+    /* of a file with one program: older readers know it */
+    HNB_VERSION_SINGLE = 6,
     HNB_WEIGHTS_ALIGN = 65536,
     HNB_ALIGN = 64, /* of sections, objects and storages */
     HNB_MAX_RANK = 16,
@@ -94,6 +96,7 @@ typedef enum hnb_section_kind {
     /* bytes: what the program was compiled under, for people; may be empty, or missing */
     HNB_KEY,
     HNB_WORKSPACES, /* hnb_workspace: at most one for each kind of device */
+    HNB_PROGRAMS,   /* hnb_program, two or more; missing in a file with one program */
     HNB_SECTION_KIND_COUNT
 } hnb_section_kind;
 
@@ -407,5 +410,17 @@ typedef struct hnb_weight_file {
 typedef struct hnb_origin {
     hnb_str node, source;
 } hnb_origin;
+
+/* The model compiled for one kind of device. [0] is the program of the file's own sections; its
+ * place and digest are zeros. Any other one is an image in part two, behind the objects: a bundle
+ * without blob, part three and weights file, whose storages are in those of the file. */
+typedef struct hnb_program {
+    uint32_t device; /* hn_device_kind, of no other program */
+    /* for people, who count the objects of all programs: its first one */
+    uint32_t first_object;
+    uint64_t offset, len; /* in part two, HNB_ALIGNed */
+    uint8_t digest[32];   /* of the image's part one, which has the digests of its objects */
+} hnb_program;
+_Static_assert(sizeof(hnb_program) == 56, "layout");
 
 #endif

@@ -26,4 +26,13 @@ uint64_t hn_bundle_storage_bytes(const hn_bundle *b); /* of all storages */
 /* Checks every index and enum of an opened view whose sections are in bounds. */
 hn_status hn_bundle_check(const hn_bundle *b) HN_MUST_USE;
 
+/* hn_bundle_open of a program of `file`; NULL: of a file. */
+hn_status hn_bundle_open_in(const hn_bundle *file, const void *bytes, size_t len, bool check_digest,
+                            hn_bundle *out) HN_MUST_USE;
+/* hn_bundle_check_code without the objects of other programs. */
+hn_status hn_bundle_check_own_code(const hn_bundle *b) HN_MUST_USE;
+/* programs.c: the table of programs. What is in them is checked when one is opened. `behind`: where
+ * the objects end in part two. */
+hn_status hn_bundle_check_programs(const hn_bundle *b, uint64_t behind) HN_MUST_USE;
+
 #endif

@@ -36,6 +36,7 @@ const hn_section_facts hn_bundle_sections[HNB_SECTION_KIND_COUNT] = {
     [HNB_TENSORS] = {"tensors", sizeof(hnb_tensor), 0, UINT32_MAX},
     [HNB_KEY] = {"key", 1, 0, UINT32_MAX},
     [HNB_WORKSPACES] = {"workspaces", sizeof(hnb_workspace), 0, HN_DEVICE_KIND_COUNT},
+    [HNB_PROGRAMS] = {"programs", sizeof(hnb_program), 2, HN_DEVICE_KIND_COUNT},
 };
 
 bool hn_bundle_digest_is_unknown(const uint8_t digest[32]) {
@@ -66,11 +67,16 @@ hn_digest hn_bundle_ends_digest(const uint8_t *bytes, size_t len) {
     return hn_digest_end(&state);
 }
 
+static bool version_ok(const hnb_header *h) {
+    return h->version == HNB_VERSION_SINGLE || h->version == HNB_VERSION;
+}
+
 static hn_status check_versions(const hnb_header *h) {
-    if (h->version != HNB_VERSION)
-        return HN_ERROR(HN_INCOMPATIBLE,
-                        "bundle format version %u, this library reads %d; compile the model again",
-                        h->version, HNB_VERSION);
+    if (!version_ok(h))
+        return HN_ERROR(
+            HN_INCOMPATIBLE,
+            "bundle format version %u, this library reads %d and %d; compile the model again",
+            h->version, HNB_VERSION_SINGLE, HNB_VERSION);
     if (h->kernel_abi != HN_KERNEL_ABI_VERSION || h->extern_abi != HN_EXTERN_ABI_VERSION)
         return HN_ERROR(
             HN_INCOMPATIBLE,
@@ -117,7 +123,7 @@ static hn_status check_header(const void *bytes, size_t len) {
         return HN_ERROR(HN_CORRUPT, "not a bundle: %zu bytes", len);
     if (memcmp(h->magic, HNB_MAGIC, sizeof h->magic) != 0)
         return HN_ERROR(HN_CORRUPT, "not a bundle: wrong magic number");
-    if (h->version != HNB_VERSION || len >= sizeof *h) HN_TRY(check_versions(h));
+    if (!version_ok(h) || len >= sizeof *h) HN_TRY(check_versions(h));
     if (len < sizeof *h)
         return HN_ERROR(HN_CORRUPT, "bundle has %zu bytes, fewer than its header: cut short", len);
     return check_parts(h, len);
@@ -149,6 +155,7 @@ static void set_section(hn_bundle *b, uint32_t kind, const void *at, uint64_t co
         HN_SET(HNB_LAUNCHES, launches)
         HN_SET(HNB_TENSORS, tensors)
         HN_SET(HNB_WORKSPACES, workspaces)
+        HN_SET(HNB_PROGRAMS, programs)
 #undef HN_SET
     case HNB_INFO: b->info = at; break;
     case HNB_STRINGS: b->strings = at, b->strings_bytes = count; break;
@@ -164,6 +171,9 @@ static hn_status open_section(hn_bundle *b, const hnb_section *s, bool *seen) {
     const hn_section_facts *facts = &hn_bundle_sections[s->kind];
     size_t bytes, end;
     if (seen[s->kind]) return HN_ERROR(HN_CORRUPT, "bundle has section '%s' twice", facts->name);
+    if (s->kind == HNB_PROGRAMS && b->header->version == HNB_VERSION_SINGLE)
+        return HN_ERROR(HN_CORRUPT, "bundle of version %u has a section '%s'", HNB_VERSION_SINGLE,
+                        facts->name);
     seen[s->kind] = true;
     if (s->elem_bytes != facts->elem_bytes)
         return HN_ERROR(HN_CORRUPT, "bundle section '%s' has elements of %u bytes, must be %u",
@@ -184,12 +194,37 @@ static hn_status open_sections(hn_bundle *b) {
     for (uint32_t i = 0; i < b->header->section_count; i++)
         HN_TRY(open_section(b, &table[i], seen));
     for (uint32_t kind = 1; kind < HNB_SECTION_KIND_COUNT; kind++)
-        if (!seen[kind] && kind != HNB_KEY)
+        if (!seen[kind] && kind != HNB_KEY && kind != HNB_PROGRAMS)
             return HN_ERROR(HN_CORRUPT, "bundle lacks section '%s'", hn_bundle_sections[kind].name);
     return NULL;
 }
 
-hn_status hn_bundle_open(const void *bytes, size_t len, bool check_digest, hn_bundle *out) {
+/* With the weights of the file that it is in, if it is one of several programs. */
+static void set_weights(hn_bundle *b, const hn_bundle *file) {
+    const hnb_header *h = b->header;
+    if (file) {
+        b->blob = file->blob, b->blob_bytes = file->blob_bytes;
+        b->weights = file->weights, b->weights_bytes = file->weights_bytes;
+        b->weight_file_bytes = file->weight_file_bytes;
+        return;
+    }
+    b->weights = b->bytes + (b->len == h->file_bytes ? h->weights_offset : 0);
+    b->weights_bytes = h->weights_bytes;
+    b->weight_file_bytes = b->weight_files_count ? b->weight_files[0].bytes : 0;
+}
+
+/* One of several programs has no weights of its own, no signature and no programs in it. */
+static hn_status check_inner(const hn_bundle *b) {
+    const hnb_header *h = b->header;
+    bool ok = h->version == HNB_VERSION && h->file_bytes == b->len && !h->weights_bytes &&
+              !b->blob_bytes && !b->weight_files_count && !b->programs_count &&
+              hn_bundle_digest_is_unknown(h->signer) && hn_bundle_digest_is_unknown(h->signature) &&
+              hn_bundle_digest_is_unknown(h->signature + 32);
+    return ok ? NULL : HN_ERROR(HN_CORRUPT, "it has what only a file has");
+}
+
+hn_status hn_bundle_open_in(const hn_bundle *file, const void *bytes, size_t len, bool check_digest,
+                            hn_bundle *out) {
     *out = (hn_bundle){.bytes = bytes, .len = len, .header = bytes};
     if ((uintptr_t)bytes % 8)
         return HN_ERROR(HN_INVALID_ARGUMENT, "bundle bytes are not 8-byte aligned");
@@ -201,7 +236,13 @@ hn_status hn_bundle_open(const void *bytes, size_t len, bool check_digest, hn_bu
             return HN_ERROR(HN_CORRUPT, "bundle is damaged: its digest does not match");
     }
     HN_TRY(open_sections(out));
+    if (file) HN_TRY(check_inner(out));
+    set_weights(out, file);
     return hn_bundle_check(out);
+}
+
+hn_status hn_bundle_open(const void *bytes, size_t len, bool check_digest, hn_bundle *out) {
+    return hn_bundle_open_in(NULL, bytes, len, check_digest, out);
 }
 
 hn_status hn_bundle_object_get(const hn_bundle *b, uint32_t object, bool verify, hn_str *out) {
@@ -231,8 +272,9 @@ static hn_status check_zeros(const hn_bundle *b, uint64_t from, uint64_t to) {
     return NULL;
 }
 
-/* check.c has seen that objects are in order and apart. */
-hn_status hn_bundle_check_code(const hn_bundle *b) {
+/* check.c has seen that objects and programs are in order and apart. Objects of other programs are
+ * checked with these. */
+hn_status hn_bundle_check_own_code(const hn_bundle *b) {
     const hnb_header *h = b->header;
     uint64_t end = h->meta_bytes;
     for (uint32_t i = 0; i < b->objects_count; i++) {
@@ -242,6 +284,11 @@ hn_status hn_bundle_check_code(const hn_bundle *b) {
         HN_TRY(hn_bundle_object_get(b, i, true, &bytes));
         HN_TRY(check_zeros(b, end, offset));
         end = offset + b->objects[i].len;
+    }
+    for (uint32_t k = 1; k < b->programs_count; k++) {
+        uint64_t offset = h->code_offset + b->programs[k].offset;
+        HN_TRY(check_zeros(b, end, offset));
+        end = offset + b->programs[k].len;
     }
     if (h->code_bytes) {
         HN_TRY(check_zeros(b, end, h->code_offset + h->code_bytes));

@@ -43,6 +43,7 @@ typedef struct hn_bundle {
     HN_BUNDLE_ARRAY(launches, hnb_launch)
     HN_BUNDLE_ARRAY(tensors, hnb_tensor)
     HN_BUNDLE_ARRAY(workspaces, hnb_workspace)
+    HN_BUNDLE_ARRAY(programs, hnb_program) /* none: the file has one program, this */
 #undef HN_BUNDLE_ARRAY
     const char *strings;
     uint64_t strings_bytes;
@@ -50,7 +51,11 @@ typedef struct hn_bundle {
     uint64_t blob_bytes;
     const char *key; /* NULL when it is missing */
     uint64_t key_bytes;
-    const uint8_t *code; /* part two; NULL when there is none */
+    const uint8_t *code;                       /* part two; NULL when there is none */
+    const uint8_t *weights;                    /* part three of the file, if it is in `bytes` */
+    uint64_t weights_bytes, weight_file_bytes; /* of part three, of the file's weights file */
+    /* number of the program's first object among those of all programs of the file */
+    uint32_t first_object;
 } hn_bundle;
 
 /* Verifies structure (always) and the digest of part one (when asked) and fills the view. Objects
@@ -61,6 +66,24 @@ typedef struct hn_bundle {
  * ABIs; invalid-argument for unaligned bytes. */
 hn_status hn_bundle_open(const void *bytes, size_t len, bool check_digest,
                          hn_bundle *out) HN_MUST_USE;
+
+/* How many programs a file has: 1 or more. Program 0 is `b` itself. */
+static inline uint32_t hn_bundle_program_count(const hn_bundle *b) {
+    return b->programs_count ? b->programs_count : 1;
+}
+/* A program of a file that was opened, verified as by hn_bundle_open. The view is like that of a
+ * file with this program only, but the file's weights file is known to `file` only. Errors:
+ * corrupt, naming the program. */
+hn_status hn_bundle_program_open(const hn_bundle *file, uint32_t program, bool check_digest,
+                                 hn_bundle *out) HN_MUST_USE;
+/* All of them. */
+hn_status hn_bundle_programs_check(const hn_bundle *file, bool check_digest) HN_MUST_USE;
+/* The program for a device. `*out_program` is the count of programs if there is none. */
+bool hn_bundle_program_find(const hn_bundle *file, uint32_t device, uint32_t *out_program);
+/* For which device a program is. */
+hn_device_kind hn_bundle_program_device(const hn_bundle *file, uint32_t program);
+/* "cpu (x86-64-v4, generic), cuda (sm_90a)": every program with its targets. */
+void hn_bundle_programs_print(const hn_bundle *file, hn_strbuf *out);
 
 /* The bytes of an object, which a zero byte follows; with `verify` compared with their digest.
  * Errors: corrupt; invalid-argument for an index out of range or an object that is only named. */

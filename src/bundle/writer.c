@@ -109,8 +109,10 @@ static void place(layout *l, uint32_t kind, const void *items, uint64_t count, u
 }
 
 static void lay_out(const hn_bundle_writer *w, layout *l) {
-    uint64_t end = sizeof(hnb_header) + sizeof l->sections;
-    *l = (layout){.header = {.version = HNB_VERSION,
+    const bool is_single = !w->programs.count && !w->is_inner;
+    const uint32_t sections = HNB_SECTION_KIND_COUNT - 1 - (w->programs.count ? 0 : 1);
+    uint64_t end = sizeof(hnb_header) + sections * sizeof(hnb_section);
+    *l = (layout){.header = {.version = is_single ? HNB_VERSION_SINGLE : HNB_VERSION,
                              .kernel_abi = HN_KERNEL_ABI_VERSION,
                              .extern_abi = HN_EXTERN_ABI_VERSION}};
     memcpy(l->header.magic, HNB_MAGIC, sizeof l->header.magic);
@@ -138,6 +140,7 @@ static void lay_out(const hn_bundle_writer *w, layout *l) {
     PLACE(HNB_LAUNCHES, launches);
     PLACE(HNB_TENSORS, tensors);
     PLACE(HNB_WORKSPACES, workspaces);
+    if (w->programs.count) PLACE(HNB_PROGRAMS, programs);
 #undef PLACE
     place(l, HNB_STRINGS, w->strings.ptr, w->strings.len, &end);
     place(l, HNB_BLOB, NULL, w->blob.end, &end);
@@ -196,7 +199,8 @@ static uint64_t image_bytes(const layout *l) {
 static void put_image(const hn_bundle_writer *w, layout *l, uint8_t *image) {
     uint64_t at = 0;
     put_bytes(image, &at, 0, &l->header, sizeof l->header);
-    put_bytes(image, &at, sizeof l->header, l->sections, sizeof l->sections);
+    put_bytes(image, &at, sizeof l->header, l->sections,
+              l->header.section_count * sizeof *l->sections);
     for (uint32_t i = 0; i < l->header.section_count; i++) {
         const hnb_section *s = &l->sections[i];
         if (s->kind == HNB_BLOB) put_pieces(image, &at, s->offset, &w->blob);

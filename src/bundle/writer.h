@@ -36,6 +36,7 @@ typedef struct hn_bundle_writer {
     HN_WRITER_ARRAY(launches, hnb_launch)
     HN_WRITER_ARRAY(tensors, hnb_tensor)
     HN_WRITER_ARRAY(workspaces, hnb_workspace)
+    HN_WRITER_ARRAY(programs, hnb_program)
 #undef HN_WRITER_ARRAY
     /* Pieces of the byte areas, by reference: they must live until finish. Offsets are given out in
      * order. */
@@ -50,6 +51,7 @@ typedef struct hn_bundle_writer {
     hn_strbuf strings;
     hn_strmap string_map;
     bool weights_digest; /* compute the full digest of part three */
+    bool is_inner;       /* one of several programs of a file: its weights are in that */
 } hn_bundle_writer;
 
 /* Arrays whose element 0 is a filler have it after init. Owns: arrays live in `arena`; deinit frees

@@ -103,7 +103,7 @@ static hn_status add_level(hn_driver *d, const hn_target *target) {
     if (d->level_count && d->levels[0].target.kind != target->kind)
         return HN_ERROR(
             HN_INVALID_ARGUMENT,
-            "cannot compile one program for '%s' and '%s': they are different kinds of device",
+            "one program is not for '%s' and '%s', which are different kinds of device; name one",
             d->levels[0].target.name, target->name);
     while (at < d->level_count && d->levels[at].target.rank > target->rank) at++;
     if (at < d->level_count && strcmp(d->levels[at].target.name, target->name) == 0) return NULL;

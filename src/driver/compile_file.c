@@ -6,6 +6,7 @@
 #include "cache/record.h"
 #include "driver/graph_cache.h"
 #include "driver/key.h"
+#include "driver/programs.h"
 #include "driver/sizes.h"
 
 #include <string.h>
@@ -362,7 +363,7 @@ static bool names_file(hn_status status, const char *path) {
 hn_status hn_compile_file(const char *path, const hn_compile_options *options, hn_compiled **out) {
     HN_REQUIRE(path, "path");
     HN_REQUIRE(out, "out");
-    hn_status status = compile(path, HN_STR(""), options, out);
+    hn_status status = hn_compile_programs(compile, path, HN_STR(""), options, out);
     return status && !names_file(status, path)
                ? hn_status_annotate(status, "cannot compile '%s'", path)
                : status;
@@ -375,7 +376,7 @@ hn_status hn_compile_memory(const void *bytes, size_t len, const hn_compile_opti
     HN_REQUIRE(bytes, "bytes");
     HN_REQUIRE(out, "out");
     if (!own.safetensors) own.embed_weights = true;
-    return hn_status_annotate(compile(NULL, (hn_str){bytes, len}, &own, out),
+    return hn_status_annotate(hn_compile_programs(compile, NULL, (hn_str){bytes, len}, &own, out),
                               "cannot compile a model in memory");
 }
 
@@ -405,9 +406,24 @@ static hn_status list_entries(const hn_graph_query *query, void *out) {
     return hn_graph_cache_list_model(query, out);
 }
 
+/* The programs for all kinds of device among the targets. */
+static hn_status list_programs(const char *path, const hn_compile_options *options,
+                               const hn_target_groups *groups, hn_entry_list *out) {
+    hn_compile_options own = *options;
+    for (uint32_t k = 0; k < HN_DEVICE_KIND_COUNT; k++) {
+        if (!groups->names[k].len) continue;
+        own.target = groups->names[k].ptr;
+        HN_TRY(with_query(path, &own, out, list_entries));
+    }
+    return NULL;
+}
+
 hn_status hn_driver_list_entries(const char *path, const hn_compile_options *options,
                                  hn_entry_list *out) {
-    hn_status status = with_query(path, options, out, list_entries);
+    hn_target_groups groups;
+    hn_status status = hn_target_groups_init(&groups, options->target);
+    if (!status) status = list_programs(path, options, &groups, out);
+    hn_target_groups_deinit(&groups);
     if (hn_status_code(status) != HN_NOT_FOUND || !hn_file_exists(path)) return status;
     return hn_status_annotate(
         status, "cannot export '%s', run or compile it first, with the same options", path);

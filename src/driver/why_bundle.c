@@ -7,6 +7,7 @@
 #include "bundle/view.h"
 #include "cache/record.h"
 #include "driver/driver.h"
+#include "driver/programs.h"
 #include "service/service.h"
 
 static bool is_one_of(hn_str name, const char *const *list, size_t count) {
@@ -111,16 +112,35 @@ static hn_status why(hn_str recorded, const hn_compile_options *options, hn_strb
     return status;
 }
 
+/* The program for the kind of device that is asked about, if the bundle has one. */
+static hn_status choose_program(const hn_bundle *file, const hn_compile_options *options,
+                                hn_bundle *out) {
+    hn_target_groups groups;
+    uint32_t program = 0, found;
+    hn_status status = hn_target_groups_init(&groups, options ? options->target : NULL);
+    for (uint32_t k = 0; !status && k < HN_DEVICE_KIND_COUNT; k++)
+        if (groups.names[k].len && hn_bundle_program_find(file, k, &found)) program = found;
+    hn_target_groups_deinit(&groups);
+    return status ? status : hn_bundle_program_open(file, program, true, out);
+}
+
+static hn_status why_program(const hn_bundle *file, const hn_compile_options *options,
+                             hn_strbuf *out) {
+    hn_bundle program;
+    HN_TRY(choose_program(file, options, &program));
+    if (program.key_bytes)
+        return why((hn_str){program.key, (size_t)program.key_bytes}, options, out);
+    return HN_ERROR(HN_NOT_FOUND,
+                    "it does not record what it was compiled under; compile the model again");
+}
+
 hn_status hn_driver_why_bundle(const char *path, const hn_compile_options *options,
                                hn_strbuf *out) {
     hn_file_map map;
-    hn_bundle bundle;
+    hn_bundle file;
     HN_TRY(hn_file_map_init(&map, path));
-    hn_status status = hn_bundle_open(map.data, map.size_bytes, true, &bundle);
-    if (!status && !bundle.key_bytes)
-        status = HN_ERROR(HN_NOT_FOUND,
-                          "it does not record what it was compiled under; compile the model again");
-    if (!status) status = why((hn_str){bundle.key, (size_t)bundle.key_bytes}, options, out);
+    hn_status status = hn_bundle_open(map.data, map.size_bytes, true, &file);
+    if (!status) status = why_program(&file, options, out);
     hn_file_map_deinit(&map);
     return hn_status_annotate(status, "cannot tell the key of '%s'", path);
 }

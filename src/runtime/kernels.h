@@ -5,6 +5,11 @@
 #include "runtime/load.h"
 #include "runtime/module_impl.h"
 
+/* programs.c: the program of a file for the device that is wanted, or the one that has the named
+ * target (NULL: any); else the first. Errors: invalid-argument, with what the file has; corrupt. */
+hn_status hn_program_choose(const hn_module *m, const hn_bundle *file, const char *target,
+                            hn_bundle *out) HN_MUST_USE;
+
 /* Chooses the target, by name or the best that this machine runs, and makes room. Nothing is loaded
  * yet; with a host hn_kernels_load_all must follow.
  * Errors: incompatible, naming the feature that is missing; invalid-argument for a name that the

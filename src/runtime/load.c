@@ -24,7 +24,7 @@ static hn_status place_storage(hn_module *m, uint32_t k) {
             return HN_ERROR(HN_CORRUPT, "storage %u lies beyond the end of the weights file", k);
         *place = hn_address(m->weights_file.data, (int64_t)s->offset);
     } else if (s->where == HNB_STORAGE_WEIGHTS) {
-        *place = hn_address(m->view.bytes, (int64_t)(m->view.header->weights_offset + s->offset));
+        *place = hn_address(m->view.weights, (int64_t)s->offset);
     } else {
         *place = hn_address(m->view.blob, (int64_t)s->offset);
     }
@@ -137,10 +137,12 @@ static hn_status module_init(hn_module *m, const void *bytes, size_t len,
     bool must_trust = options->trusted_count > 0,
          verify_weights = options->verify_weights || must_trust;
     m->skip_digest = options->skip_digest && !must_trust;
-    HN_TRY(hn_bundle_open(bytes, len, !m->skip_digest, &m->view));
+    hn_bundle file;
+    HN_TRY(hn_bundle_open(bytes, len, !m->skip_digest, &file));
     if (must_trust)
-        HN_TRY(hn_bundle_signature_check(&m->view, options->trusted, options->trusted_count));
+        HN_TRY(hn_bundle_signature_check(&file, options->trusted, options->trusted_count));
     HN_TRY(hn_places_choose(m, options));
+    HN_TRY(hn_program_choose(m, &file, options->target, &m->view));
     HN_TRY(hn_kernels_init(m, options->target, host != NULL));
     HN_TRY(hn_places_open(m, options));
     if (options->executor) m->executor = *options->executor;
@@ -148,8 +150,8 @@ static hn_status module_init(hn_module *m, const void *bytes, size_t len,
                  : options->executor  ? options->executor->threads
                                       : default_threads();
     if (m->threads > HN_THREADS_MAX) m->threads = HN_THREADS_MAX;
-    HN_TRY(hn_bundle_weights_check(&m->view, verify_weights));
-    HN_TRY(hn_bundle_weights_open(&m->view, path, options->weights_path, verify_weights,
+    HN_TRY(hn_bundle_weights_check(&file, verify_weights));
+    HN_TRY(hn_bundle_weights_open(&file, path, options->weights_path, verify_weights,
                                   &m->weights_file));
     HN_TRY(hn_places_find_storages(m));
     HN_TRY(place_storages(m));

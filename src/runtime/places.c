@@ -80,10 +80,16 @@ uint32_t hn_places_number_of(const hn_module *m, uint32_t kind) {
 
 static hn_status check_wanted(const hn_module *m, uint32_t kind) {
     if (!m->has_wanted || (uint32_t)m->wanted.kind == kind) return NULL;
-    return HN_ERROR(
+    hn_strbuf have;
+    hn_strbuf_init(&have);
+    hn_bundle_programs_print(&m->view, &have);
+    hn_status status = HN_ERROR(
         HN_INVALID_ARGUMENT,
-        "the program was compiled for %s and does not run on %s; compile the model for it",
-        hn_device_name(kind), hn_device_name(m->wanted.kind));
+        "the program was compiled for %s and does not run on %s; the bundle has: %s; compile the "
+        "model for it",
+        hn_device_name(kind), hn_device_name(m->wanted.kind), have.len ? have.ptr : "none");
+    hn_strbuf_deinit(&have);
+    return status;
 }
 
 static hn_status check_callers(const hn_device_ops *ops, const hn_module_options *options) {

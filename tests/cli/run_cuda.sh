@@ -15,6 +15,12 @@ echo "# which device"
 for device in cuda cuda:1 cuda:GPU-a1 cuda:GPU-A0112233; do "$HENRY" run digits.hnb $input --device $device -q --stats stats && grep '"device"' stats; done
 for device in cuda:2 cuda:GPU-f cuda:GPU-a cuda:x cpu; do "$HENRY" run digits.hnb $input --device $device -q 2>&1 || true; done
 
+echo "# CPU and GPU in one file"
+"$HENRY" compile "$model" --target generic,sm_90a -o all.hnb -q
+for how in "" "--device cuda:1" "--target sm_90a"; do "$HENRY" run all.hnb $input $how -q --stats stats && grep '"device"' stats; done
+"$HENRY" run all.hnb $input --device opencl -q 2>&1 || true
+HENRY_CUDA_STANDIN=arch=75 "$HENRY" run all.hnb $input --device cuda -q 2>&1 || true
+
 echo "# what the machine lacks"
 for lack in devices=0 arch=75 arch=100; do HENRY_CUDA_STANDIN=$lack "$HENRY" run digits.hnb $input -q 2>&1 || true; done
 HENRY_CUDA_STANDIN=arch=86,pools=0 "$HENRY" run digits.hnb $input -q && echo "sm_80 runs on sm_86"

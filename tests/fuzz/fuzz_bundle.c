@@ -1,6 +1,6 @@
-/* fuzz_bundle.c: any bytes as a bundle: opened without the digest check, described, evaluated, its
- * objects and its signature verified, and, when it holds no machine code and needs little memory,
- * loaded and run. */
+/* fuzz_bundle.c: any bytes as a bundle: opened without the digest check, described, its signature
+ * verified; each of its programs evaluated, its objects verified, and, when it holds no machine code
+ * and needs little memory, loaded and run. */
 #include "bundle/sign.h"
 #include "bundle/weights.h"
 #include "henry/abi/extern_abi.h"
@@ -59,7 +59,7 @@ static int are_small(const hn_bundle *b, const sample *s, uint32_t first, uint32
 }
 
 static int can_run(const hn_bundle *b, const sample *s) {
-    if (b->objects_count || b->weight_files_count ||
+    if (b->objects_count || b->weight_file_bytes ||
         !is_small(s, hn_bundle_workspace(b, HN_DEVICE_CPU), MAX_BYTES))
         return 0;
     for (uint32_t k = 0; k < b->steps_count; k++) { /* kernels trust their sizes */
@@ -103,11 +103,13 @@ static hn_tensor *make_input(const hn_bundle *b, const sample *s, const hnb_inpu
     return t;
 }
 
-static void run(const void *bytes, size_t size, const hn_bundle *b, const sample *s) {
+static void run(const void *bytes, size_t size, const char *device, const hn_bundle *b,
+                const sample *s) {
     hn_tensor *inputs[64] = {NULL}, *outputs[64] = {NULL};
     hn_module *m;
     hn_status status = hn_module_load_memory(
-        bytes, size, false, &(hn_module_options){.threads = 1, .skip_digest = true}, &m);
+        bytes, size, false,
+        &(hn_module_options){.threads = 1, .skip_digest = true, .device = device}, &m);
     if (status) {
         hn_status_free(status);
         return;
@@ -134,9 +136,24 @@ static void verify(const hn_bundle *b) {
     hn_status_free(hn_bundle_signature_check(b, &key, 1));
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+/* Program `k` of a bundle. Only the CPU's is run where there are several: drivers are not what is
+ * tested here. */
+static void try_program(const void *bytes, size_t size, const hn_bundle *file, uint32_t k) {
+    const bool is_one = hn_bundle_program_count(file) == 1;
     hn_bundle b;
     sample s = {0};
+    hn_status status = hn_bundle_program_open(file, k, false, &b);
+    if (!status && evaluate(&b, &s)) {
+        verify(&b);
+        if (can_run(&b, &s) && (is_one || hn_bundle_program_device(file, k) == HN_DEVICE_CPU))
+            run(bytes, size, is_one ? NULL : "cpu", &b, &s);
+    }
+    hn_status_free(status);
+    free(s.symbols), free(s.values), free(s.bad);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    hn_bundle b;
     hn_strbuf text;
     void *bytes = malloc(size ? size : 1); /* aligned, and of the exact size */
     if (!bytes) return 0;
@@ -144,21 +161,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     /* other numbers are refused before anything is read: they would be executions for nothing */
     if (size >= sizeof(hnb_header)) {
         hnb_header *header = bytes;
-        header->version = HNB_VERSION;
+        if (header->version != HNB_VERSION) header->version = HNB_VERSION_SINGLE;
         header->kernel_abi = HN_KERNEL_ABI_VERSION;
         header->extern_abi = HN_EXTERN_ABI_VERSION;
     }
     hn_strbuf_init(&text);
     hn_status status = hn_bundle_open(bytes, size, false, &b);
-    if (!status && evaluate(&b, &s)) {
+    if (!status) {
         hn_bundle_describe_text(&b, &text);
         hn_bundle_describe_json(&b, &text);
-        verify(&b);
-        if (can_run(&b, &s)) run(bytes, size, &b, &s);
+        for (uint32_t k = 0; k < hn_bundle_program_count(&b); k++) try_program(bytes, size, &b, k);
     }
     hn_status_free(status);
     hn_strbuf_deinit(&text);
-    free(s.symbols), free(s.values), free(s.bad);
     free(bytes);
     return 0;
 }

@@ -3,9 +3,10 @@
  *     make_bundles tests/fuzz/corpus
  *
  * Every text of corpus/wrapper_text as a bundle, once for one target and, if that is a CPU, once
- * for two with launches of their own; one with code for GPUs; one that is signed. The objects in
- * them are no machine code. */
+ * for two with launches of their own; one with code for GPUs; one that is signed; one with programs
+ * for several devices. The objects in them are no machine code. */
 #include "base/file.h"
+#include "bundle/join.h"
 #include "bundle/sign.h"
 #include "toolchain/images.h"
 #include "wrapper/to_bundle.h"
@@ -162,12 +163,35 @@ static hn_status write_signed(const char *corpus) {
     return status ? status : removed;
 }
 
+/* A program for CPUs and the code for GPUs, which is a bundle without steps. */
+static hn_status write_programs_of_devices(const char *corpus) {
+    static const char *const names[] = {"copies", "devices"};
+    char path[PATH_MAX];
+    hn_strbuf images[2], out;
+    hn_join_part parts[2] = {0};
+    hn_status status = NULL;
+    hn_strbuf_init(&out);
+    for (uint32_t k = 0; k < 2; k++) {
+        hn_strbuf_init(&images[k]);
+        snprintf(path, sizeof path, "%s/bundle/%s.hnb", corpus, names[k]);
+        if (!status) status = hn_file_read(path, &images[k]);
+        if (!status) status = hn_bundle_open(images[k].ptr, images[k].len, true, &parts[k].bundle);
+    }
+    snprintf(path, sizeof path, "%s/bundle/programs.hnb", corpus);
+    if (!status) status = hn_bundle_join(parts, 2, false, &out);
+    if (!status) status = hn_file_write_atomic(path, out.ptr, out.len, false);
+    for (uint32_t k = 0; k < 2; k++) hn_strbuf_deinit(&images[k]);
+    hn_strbuf_deinit(&out);
+    return status;
+}
+
 int main(int argc, char **argv) {
     hn_status status =
         argc == 2 ? NULL : HN_ERROR(HN_INVALID_ARGUMENT, "usage: make_bundles tests/fuzz/corpus");
     if (!status) status = write_programs(argv[1]);
     if (!status) status = write_devices(argv[1]);
     if (!status) status = write_signed(argv[1]);
+    if (!status) status = write_programs_of_devices(argv[1]);
     if (!status) return 0;
     fprintf(stderr, "make_bundles: %s\n", hn_status_message(status));
     hn_status_free(status);

@@ -175,12 +175,17 @@ hn_status tool_trust_read(const tool_options *options, hn_public_key **out) {
     return status;
 }
 
-/* What a bundle calls, as its compilation counted it. */
+/* What the program that was loaded calls, as its compilation counted it. */
 static hn_status count_kernels(tool_model *model) {
     hn_file_map map;
-    hn_bundle b;
+    hn_bundle file, b;
+    hn_module_device_info info;
+    uint32_t program;
     HN_TRY(hn_file_map_init(&map, model->path));
-    hn_status status = hn_bundle_open(map.data, map.size_bytes, false, &b);
+    hn_module_device_get(model->module, &info);
+    hn_status status = hn_bundle_open(map.data, map.size_bytes, false, &file);
+    if (!status && !hn_bundle_program_find(&file, info.device.kind, &program)) program = 0;
+    if (!status) status = hn_bundle_program_open(&file, program, false, &b);
     for (uint32_t k = 0; !status && k < b.steps_count; k++) {
         model->stats.kernels_generated += b.steps[k].kind == HNB_STEP_KERNEL;
         model->stats.kernels_extern += b.steps[k].kind == HNB_STEP_EXTERN;

@@ -3,6 +3,7 @@
 #include "unit/harness.h"
 
 #include "base/file.h"
+#include "bundle/view.h"
 #include "henry/henry.h"
 
 #include <limits.h>
@@ -111,6 +112,40 @@ TEST(weights_in_a_file_of_their_own) {
     EXPECT(hn_file_exists(weights));
     run(compiled, beside);
     EXPECT(memcmp(inside, beside, sizeof inside) == 0);
+    teardown(&f);
+}
+
+/* A program for each kind of device, and the weights once: the bytes beyond those of the CPU's file
+ * alone are the other program's. */
+TEST(programs_for_several_devices) {
+    fixture f;
+    hn_compiled *compiled;
+    hn_module *module;
+    hn_bundle one, several, opencl;
+    float alone[20], among[20];
+    size_t len;
+    setup(&f);
+    f.options.target = "generic";
+    EXPECT_OK(compile_copy(&f, 0, &compiled));
+    const void *image = hn_compiled_image(compiled, &len);
+    EXPECT_OK(hn_bundle_open(image, len, true, &one));
+    const uint64_t weights_bytes = one.weights_bytes;
+    run(compiled, alone);
+    f.options.target = "opencl,generic";
+    EXPECT_OK(compile_copy(&f, 0, &compiled));
+    image = hn_compiled_image(compiled, &len);
+    EXPECT_OK(hn_bundle_open(image, len, true, &several));
+    EXPECT_OK(hn_bundle_programs_check(&several, true));
+    EXPECT_INT(hn_bundle_program_count(&several), 2);
+    EXPECT_OK(hn_bundle_program_open(&several, 1, true, &opencl));
+    EXPECT_STR(hn_bundle_text(&opencl, opencl.targets[0].name), "opencl");
+    EXPECT_INT(several.weights_bytes, weights_bytes);
+    EXPECT_INT(several.blob_bytes, one.blob_bytes);
+    EXPECT_ERROR(hn_compiled_load(compiled, &(hn_module_options){.device = "cuda"}, &module),
+                 HN_INVALID_ARGUMENT,
+                 "no program for 'cuda'; it has: cpu (generic), opencl (opencl)");
+    run(compiled, among);
+    EXPECT(memcmp(alone, among, sizeof alone) == 0);
     teardown(&f);
 }
 
