@@ -30,6 +30,13 @@ typedef struct hn_kernel_code {
     uint32_t threads;       /* of a group; 0: the kernel takes a range of iterations */
     uint32_t shared_bytes;  /* of a group, which the launch adds to those that the text declares */
     hn_expr scratch_bytes;  /* per thread, or per group; 0: none */
+    uint32_t object;        /* that it was compiled into */
+    /* Of an operation, which may be several kernels: the one that is launched behind this one;
+     * NULL: this is the last one. */
+    struct hn_kernel_code *next;
+    /* Memory for what they leave to each other, of undefined content before the first one. It is
+     * the last of `buffers`, where it is 0, of those that want it. The same in all; 0: none. */
+    hn_expr workspace_bytes;
 } hn_kernel_code;
 
 /* Sets `text`, and the digest and the name that follow from it. `text` ends with a NUL that is not
@@ -67,8 +74,10 @@ typedef struct hn_target_kind {
                       uint32_t most, hn_arena *arena, hn_arena *scratch, hn_form **out,
                       uint32_t *out_count);
     /* A kernel that does a call of an operation as `limits` say that the device has it, for where
-     * its library does not: arguments are the operands and the parameters of the call. Without
-     * `text` there is none. NULL: none of any operation. Owns: lists and text in `arena`. */
+     * its library does not: arguments are the operands and the parameters of the call. Or several
+     * (`next`), of an operation that no library has: arguments are what each wants of the operands
+     * and sizes. Without `text` there is none. NULL: none of any operation. Owns: lists and text in
+     * `arena`. */
     hn_status (*operation)(const hn_program *program, const hn_extern *call, hn_arena *arena,
                            hn_kernel_code *out);
     const hn_language *words; /* how forms are written */

@@ -30,9 +30,8 @@ typedef struct hn_driver_level {
     struct {
         const hn_kernel_code **items;
         uint32_t count, cap;
-    } unique;             /* one a distinct text */
-    uint32_t *unit_of;    /* per unique kernel */
-    uint32_t *step_units; /* per schedule step: the unit of its kernel; 0 for other steps */
+    } unique;          /* one a distinct text */
+    uint32_t *unit_of; /* per unique kernel */
 } hn_driver_level;
 
 /* One compilation on its way. */

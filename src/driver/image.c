@@ -55,7 +55,7 @@ static hn_status collect_objects(hn_driver *d, hn_artifact **artifacts, hn_bundl
 hn_status hn_driver_wrapper(hn_driver *d, hn_wrapper **out) {
     hn_wrapper_target targets[HN_LEVELS_MAX];
     for (uint32_t l = 0; l < d->level_count; l++)
-        targets[l] = (hn_wrapper_target){d->levels[l].step_kernels, d->levels[l].step_units};
+        targets[l] = (hn_wrapper_target){d->levels[l].step_kernels};
     const hn_wrapper_source source = {.program = d->program,
                                       .schedule = &d->schedule,
                                       .operations = d->levels[0].target.kind->limits->operations,

@@ -46,6 +46,17 @@ static hn_status add_different(hn_driver *d, hn_driver_level *level, const hn_ke
     return NULL;
 }
 
+/* Those of a step, if there are any. */
+static hn_status add_step(hn_driver *d, hn_driver_level *level, const hn_kernel_code *first,
+                          hn_strmap *known, bool dumps) {
+    for (const hn_kernel_code *kernel = first; kernel && kernel->text.ptr; kernel = kernel->next) {
+        const uint32_t before = level->unique.count;
+        HN_TRY(add_different(d, level, kernel, known));
+        if (dumps && level->unique.count > before) dump_kernel(d, kernel);
+    }
+    return NULL;
+}
+
 /* Of every step, and of equal kernels the first. */
 static hn_status print_steps(hn_driver *d, hn_driver_level *level, hn_arena *scratch) {
     hn_strmap known;
@@ -57,10 +68,7 @@ static hn_status print_steps(hn_driver *d, hn_driver_level *level, hn_arena *scr
             HN_TRY(print_kernel(d, level, step->kernel, scratch, kernel));
         else if (step->kind == HN_STEP_EXTERN)
             HN_TRY(print_operation(d, level, step->item, kernel));
-        if (!kernel->text.ptr) continue;
-        const uint32_t before = level->unique.count;
-        HN_TRY(add_different(d, level, kernel, &known));
-        if (level->unique.count > before) dump_kernel(d, kernel);
+        HN_TRY(add_step(d, level, kernel, &known, true));
     }
     return NULL;
 }
@@ -174,17 +182,18 @@ static hn_status submit_level(hn_driver *d, hn_driver_level *level) {
     return NULL;
 }
 
-/* The unit of the kernel of each step. submit_level has sorted the different kernels. */
-static hn_status place_steps(hn_driver *d, hn_driver_level *level) {
-    HN_NEW(&d->arena, level->step_units, d->schedule.steps.count);
-    for (uint32_t k = 0; k < d->schedule.steps.count; k++) {
-        const hn_kernel_code *kernel = &level->step_kernels[k];
-        if (!kernel->text.ptr) continue;
-        const hn_kernel_code **found = bsearch(&kernel, level->unique.items, level->unique.count,
-                                               sizeof *level->unique.items, by_length_then_digest);
-        level->step_units[k] = level->unit_of[found - level->unique.items];
-    }
-    return NULL;
+/* The unit of a kernel. submit_level has sorted the different ones. */
+static uint32_t unit_of(const hn_driver_level *level, const hn_kernel_code *kernel) {
+    const hn_kernel_code **found = bsearch(&kernel, level->unique.items, level->unique.count,
+                                           sizeof *level->unique.items, by_length_then_digest);
+    return level->unit_of[found - level->unique.items];
+}
+
+static void place_steps(hn_driver *d, hn_driver_level *level) {
+    for (uint32_t k = 0; k < d->schedule.steps.count; k++)
+        for (hn_kernel_code *kernel = &level->step_kernels[k]; kernel && kernel->text.ptr;
+             kernel = kernel->next)
+            kernel->object = unit_of(level, kernel);
 }
 
 static hn_status submit_levels(hn_driver *d) {
@@ -200,8 +209,7 @@ static hn_status list_again(hn_driver *d, hn_driver_level *level) {
     d->stats.kernels_unique -= level->unique.count;
     level->unique.count = 0;
     for (uint32_t k = 0; k < d->schedule.steps.count; k++)
-        if (level->step_kernels[k].text.ptr)
-            HN_TRY(add_different(d, level, &level->step_kernels[k], &known));
+        HN_TRY(add_step(d, level, &level->step_kernels[k], &known, false));
     d->stats.kernels_unique += level->unique.count;
     return NULL;
 }
@@ -219,6 +227,6 @@ hn_status hn_driver_submit(hn_driver *d) {
     HN_TRY(hn_scope_create(d->service, &d->scope));
     HN_TRY(submit_levels(d));
     HN_TRY(submit_fitting(d));
-    for (uint32_t l = 0; l < d->level_count; l++) HN_TRY(place_steps(d, &d->levels[l]));
+    for (uint32_t l = 0; l < d->level_count; l++) place_steps(d, &d->levels[l]);
     return NULL;
 }

@@ -279,7 +279,6 @@ hn_status hn_driver_source(hn_driver *d) {
         return HN_ERROR(HN_UNSUPPORTED,
                         "a source project is for a CPU, not for '%s'; name one with --target",
                         target->name);
-    HN_NEW(&d->arena, d->levels[0].step_units, d->schedule.steps.count); /* all in the one object */
     HN_TRY(hn_driver_wrapper(d, &wrapper));
     hn_strbuf_init(&features);
     hn_target_features(&d->levels[0].target, &features);

@@ -92,36 +92,43 @@ static hn_status buffer_of(emitter *e, hn_buf b, hn_wbuf *out) {
     return NULL;
 }
 
-static const hn_kernel_code *kernel_code(const emitter *e, uint32_t target, uint32_t step) {
-    return &e->source->targets[target].kernels[step];
+/* One of the kernels of a step: an operation may have several. */
+typedef struct place {
+    uint32_t step, number;
+} place;
+
+static const hn_kernel_code *kernel_code(const emitter *e, uint32_t target, place at) {
+    const hn_kernel_code *kernel = &e->source->targets[target].kernels[at.step];
+    for (uint32_t k = 0; k < at.number && kernel; k++) kernel = kernel->next;
+    return kernel;
 }
 
-static hn_wkernel_info function_of(const emitter *e, uint32_t target, uint32_t step) {
-    return (hn_wkernel_info){.name = hn_str_of(kernel_code(e, target, step)->name),
-                             .object = e->source->targets[target].objects[step]};
+static hn_wkernel_info function_of(const emitter *e, uint32_t target, place at) {
+    const hn_kernel_code *kernel = kernel_code(e, target, at);
+    return (hn_wkernel_info){.name = hn_str_of(kernel->name), .object = kernel->object};
 }
 
-static hn_status make_kernel(emitter *e, uint32_t step, hn_wkernel *out) {
-    hn_wkernel_info info = function_of(e, 0, step), *others;
+static hn_status make_kernel(emitter *e, place at, hn_wkernel *out) {
+    hn_wkernel_info info = function_of(e, 0, at), *others;
     HN_NEW(e->w->arena, others, e->source->target_count);
-    for (uint32_t t = 1; t < e->source->target_count; t++) others[t - 1] = function_of(e, t, step);
+    for (uint32_t t = 1; t < e->source->target_count; t++) others[t - 1] = function_of(e, t, at);
     if (e->source->target_count > 1) info.others = others;
     return hn_wrapper_add_kernel(e->w, info, out);
 }
 
 /* The kernel of a step: those are one whose texts are equal for every target. */
-static hn_status kernel_of(emitter *e, uint32_t step, hn_wkernel *out) {
+static hn_status kernel_of(emitter *e, place at, hn_wkernel *out) {
     hn_digest *digests;
     HN_NEW(e->scratch, digests, e->source->target_count);
     for (uint32_t t = 0; t < e->source->target_count; t++)
-        digests[t] = kernel_code(e, t, step)->digest;
+        digests[t] = kernel_code(e, t, at)->digest;
     const hn_str key = {(const char *)digests, e->source->target_count * sizeof *digests};
     const uint64_t *known = hn_strmap_get(&e->kernels, key);
     if (known) {
         *out = (hn_wkernel)*known;
         return NULL;
     }
-    HN_TRY(make_kernel(e, step, out));
+    HN_TRY(make_kernel(e, at, out));
     return hn_strmap_put(&e->kernels, key, *out);
 }
 
@@ -159,14 +166,14 @@ static void restrict_over(const hn_kernel_code *own, const uint32_t *order, hn_w
                 operands[b].over &= ~(UINT64_C(1) << in);
 }
 
-static hn_status add_launches(emitter *e, uint32_t step, hn_woperand *operands, hn_line *line) {
+static hn_status add_launches(emitter *e, place at, hn_woperand *operands, hn_line *line) {
     hn_wlaunch *launches;
     HN_NEW(e->w->arena, launches, e->source->target_count);
     for (uint32_t t = 1; t < e->source->target_count; t++) {
-        const hn_kernel_code *own = kernel_code(e, t, step);
+        const hn_kernel_code *own = kernel_code(e, t, at);
         uint32_t *order;
         HN_NEW(e->w->arena, order, own->buffer_count);
-        HN_TRY(order_of(kernel_code(e, 0, step), own, order));
+        HN_TRY(order_of(kernel_code(e, 0, at), own, order));
         restrict_over(own, order, operands);
         launches[t - 1] = (hn_wlaunch){.order = order,
                                        .param_count = own->size_count,
@@ -219,39 +226,78 @@ static hn_status add_checks(emitter *e, const hn_kernel *k, const hn_kernel_code
     return NULL;
 }
 
-static hn_status add_kernel_call(emitter *e, uint32_t step) {
-    const hn_kernel *k = e->source->schedule->steps.items[step].kernel;
-    const hn_kernel_code *kernel = kernel_code(e, 0, step);
+/* A call of a kernel. `workspace` is its argument that is no buffer of the program; 0: none. */
+static hn_status describe_call(emitter *e, place at, hn_wbuf workspace, hn_line *out) {
+    const hn_kernel_code *kernel = kernel_code(e, 0, at);
     hn_woperand *operands;
     HN_NEW(e->scratch, operands, kernel->buffer_count);
     for (uint32_t b = 0; b < kernel->buffer_count; b++) {
-        HN_TRY(buffer_of(e, kernel->buffers[b], &operands[b].buffer));
-        operands[b].dtype = e->program->buffers.items[kernel->buffers[b]].dtype;
+        const hn_buf buffer = kernel->buffers[b];
+        operands[b].buffer = workspace;
+        if (buffer) HN_TRY(buffer_of(e, buffer, &operands[b].buffer));
+        operands[b].dtype = buffer ? e->program->buffers.items[buffer].dtype : HN_DTYPE_U8;
         operands[b].offset_elems = kernel->offsets[b];
         operands[b].written = kernel->written[b];
         operands[b].over = kernel->over[b];
     }
-    hn_line line = {.kind = HN_LINE_KERNEL,
-                    .device = e->program->device,
-                    .origin = k->origin,
-                    .operands = operands,
-                    .operand_count = kernel->buffer_count,
-                    .params = kernel->sizes,
-                    .param_count = kernel->size_count,
-                    .extent = kernel->extent,
-                    .grain = kernel->grain,
-                    .threads = kernel->threads,
-                    .shared_bytes = kernel->shared_bytes,
-                    .scratch_bytes = kernel->scratch_bytes};
-    HN_TRY(add_checks(e, k, kernel, &line));
-    HN_TRY(add_launches(e, step, operands, &line));
-    HN_TRY(kernel_of(e, step, &line.kernel));
+    *out = (hn_line){.kind = HN_LINE_KERNEL,
+                     .device = e->program->device,
+                     .operands = operands,
+                     .operand_count = kernel->buffer_count,
+                     .params = kernel->sizes,
+                     .param_count = kernel->size_count,
+                     .extent = kernel->extent,
+                     .grain = kernel->grain,
+                     .threads = kernel->threads,
+                     .shared_bytes = kernel->shared_bytes,
+                     .scratch_bytes = kernel->scratch_bytes};
+    HN_TRY(add_launches(e, at, operands, out));
+    return kernel_of(e, at, &out->kernel);
+}
+
+static hn_status add_kernel_call(emitter *e, uint32_t step) {
+    const hn_kernel *k = e->source->schedule->steps.items[step].kernel;
+    hn_line line;
+    HN_TRY(describe_call(e, (place){step, 0}, 0, &line));
+    HN_TRY(add_checks(e, k, kernel_code(e, 0, (place){step, 0}), &line));
+    line.origin = k->origin;
     return hn_wrapper_add_line(e->w, line);
+}
+
+static hn_status add_workspace(emitter *e, const hn_kernel_code *kernel, hn_wbuf *out) {
+    hn_expr *dims;
+    *out = 0;
+    if (!kernel->workspace_bytes) return NULL;
+    HN_NEW(e->w->arena, dims, 2);
+    dims[0] = kernel->workspace_bytes, dims[1] = hn_sym_int(e->sym, 1);
+    return hn_wrapper_add_buffer(e->w,
+                                 (hn_wbuffer){.kind = HN_WBUF_TEMP,
+                                              .dtype = HN_DTYPE_U8,
+                                              .device = e->program->device,
+                                              .rank = 1,
+                                              .sizes = dims,
+                                              .strides = dims + 1,
+                                              .bytes = kernel->workspace_bytes},
+                                 out);
+}
+
+/* An operation that is several kernels: calls, one behind the other. */
+static hn_status add_kernel_calls(emitter *e, uint32_t step, uint32_t origin) {
+    hn_wbuf workspace;
+    HN_TRY(add_workspace(e, kernel_code(e, 0, (place){step, 0}), &workspace));
+    for (place at = {step, 0}; kernel_code(e, 0, at); at.number++) {
+        hn_line line;
+        HN_TRY(describe_call(e, at, workspace, &line));
+        line.origin = origin;
+        HN_TRY(hn_wrapper_add_line(e->w, line));
+    }
+    return NULL;
 }
 
 /* The kernel of an operation, whose arguments are those of the call on every target. */
 static hn_status add_operation_kernel(emitter *e, uint32_t step, hn_line *line) {
-    const hn_kernel_code *kernel = kernel_code(e, 0, step);
+    const place at = {step, 0};
+    const hn_kernel_code *kernel = kernel_code(e, 0, at);
     hn_wlaunch *launches;
     if (!kernel->text.ptr) return NULL;
     line->extent = kernel->extent;
@@ -259,7 +305,7 @@ static hn_status add_operation_kernel(emitter *e, uint32_t step, hn_line *line) 
     line->shared_bytes = kernel->shared_bytes;
     HN_NEW(e->w->arena, launches, e->source->target_count);
     for (uint32_t t = 1; t < e->source->target_count; t++) {
-        const hn_kernel_code *own = kernel_code(e, t, step);
+        const hn_kernel_code *own = kernel_code(e, t, at);
         uint32_t *order;
         HN_NEW(e->w->arena, order, line->operand_count);
         for (uint32_t k = 0; k < line->operand_count; k++) order[k] = k;
@@ -271,12 +317,13 @@ static hn_status add_operation_kernel(emitter *e, uint32_t step, hn_line *line) 
                                        .shared_bytes = own->shared_bytes};
     }
     if (e->source->target_count > 1) line->others = launches;
-    return kernel_of(e, step, &line->kernel);
+    return kernel_of(e, at, &line->kernel);
 }
 
 static hn_status add_extern_call(emitter *e, uint32_t step, const hn_item_info *item) {
     const hn_extern *ext = item->ext;
     hn_woperand operands[6] = {{0}};
+    if (kernel_code(e, 0, (place){step, 0})->next) return add_kernel_calls(e, step, item->origin);
     for (uint32_t k = 0; k < ext->operand_count; k++) {
         hn_buf b = ext->operands[k].buffer;
         HN_TRY(buffer_of(e, b, &operands[k].buffer));

@@ -5,11 +5,10 @@
 #include "codegen/codegen.h"
 #include "wrapper/wrapper.h"
 
-/* The kernels of one target. Both lists have an entry for each step of the schedule, zeros for
- * steps that call no kernel. */
+/* The kernels of one target, an entry for each step of the schedule, zeros for steps that call no
+ * kernel. Several may have equal text; `object` is hn_wkernel_info.object. */
 typedef struct hn_wrapper_target {
-    const hn_kernel_code *kernels; /* as printed; several steps may have equal text */
-    const uint32_t *objects;       /* the compiled object that it lies in: hn_wkernel_info.object */
+    const hn_kernel_code *kernels;
 } hn_wrapper_target;
 
 /* What a wrapper is made from. */

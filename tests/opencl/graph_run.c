@@ -15,6 +15,10 @@ typedef struct runner {
     hn_program *p;
     hn_schedule schedule;
     hn_kernel_code *codes; /* per step of the schedule */
+    struct {
+        const hn_kernel_code **items;
+        uint32_t count, cap;
+    } unique; /* one a distinct text */
     opencl_program *program;
     hn_program_run run;
     graph_how how;
@@ -66,8 +70,19 @@ static hn_status print_operation(const runner *r, hn_item item, hn_kernel_code *
                : NULL;
 }
 
+/* The kernels of a step that no other step has. */
+static hn_status add_different(runner *r, const hn_kernel_code *first, hn_strmap *known) {
+    for (const hn_kernel_code *code = first; code && code->text.ptr; code = code->next) {
+        hn_str key = {(const char *)code->digest.bytes, sizeof code->digest.bytes};
+        if (hn_strmap_get(known, key)) continue;
+        HN_TRY(hn_strmap_put(known, key, 1));
+        HN_PUSH(r->arena, &r->unique, code);
+    }
+    return NULL;
+}
+
 /* Every kernel, and of equal ones the first. */
-static hn_status print_kernels(runner *r, const hn_kernel_code **unique, uint32_t *out_count) {
+static hn_status print_kernels(runner *r) {
     hn_strmap known;
     hn_strmap_init(&known, r->arena);
     for (uint32_t k = 0; k < r->schedule.steps.count; k++) {
@@ -75,18 +90,12 @@ static hn_status print_kernels(runner *r, const hn_kernel_code **unique, uint32_
         if (step->kind == HN_STEP_EXTERN) HN_TRY(print_operation(r, step->item, &r->codes[k]));
         else if (step->kind == HN_STEP_KERNEL) HN_TRY(print_kernel(r, step->kernel, &r->codes[k]));
         r->counts.calls += step->kind == HN_STEP_EXTERN && !r->codes[k].text.ptr;
-        if (!r->codes[k].text.ptr) continue;
-        hn_str key = {(const char *)r->codes[k].digest.bytes, sizeof r->codes[k].digest.bytes};
-        if (hn_strmap_get(&known, key)) continue;
-        HN_TRY(hn_strmap_put(&known, key, 1));
-        unique[(*out_count)++] = &r->codes[k];
+        HN_TRY(add_different(r, &r->codes[k], &known));
     }
     return NULL;
 }
 
 static hn_status compile(runner *r, hn_graph *graph) {
-    const hn_kernel_code **unique;
-    uint32_t count = 0;
     const hn_sched_options sched = {.threads = hn_target_threads(&r->target, 1),
                                     .limits = r->kind.limits,
                                     .no_fusion = r->how.no_fusion};
@@ -94,10 +103,10 @@ static hn_status compile(runner *r, hn_graph *graph) {
     HN_TRY(hn_schedule_program(r->p, &sched, r->arena, &r->scratch, &r->schedule));
     hn_arena_reset(&r->scratch);
     HN_NEW(r->arena, r->codes, r->schedule.steps.count);
-    HN_NEW(r->arena, unique, r->schedule.steps.count);
-    HN_TRY(print_kernels(r, unique, &count));
-    r->counts.different += count;
-    return count ? kernel_build(r->host, unique, count, &r->program) : NULL;
+    HN_TRY(print_kernels(r));
+    r->counts.different += r->unique.count;
+    return r->unique.count ? kernel_build(r->host, r->unique.items, r->unique.count, &r->program)
+                           : NULL;
 }
 
 /* ---- memory ---- */
@@ -128,11 +137,24 @@ static hn_status unpack(hn_arena *arena, const kernel_memory *memory, hn_ref_buf
     return NULL;
 }
 
+/* Of the kernels of an operation; as the one of buffer 0, with garbage in it. */
+static hn_status add_workspace(const hn_program *p, const hn_kernel_code *code,
+                               const hn_ref_sizes *sizes, hn_arena *scratch, kernel_memory *out) {
+    int64_t bytes;
+    if (!code->workspace_bytes) return NULL;
+    if (!hn_sym_eval(p->sym, code->workspace_bytes, sizes->symbols, sizes->values, sizes->count,
+                     &bytes))
+        return HN_ERROR(HN_INTERNAL, "nobody knows how large a workspace is");
+    out->size = (size_t)bytes;
+    HN_TRY(hn_arena_array(scratch, out->size + 1, 1, &out->bytes));
+    memset(out->bytes, 0xa5, out->size);
+    return NULL;
+}
+
 /* One kernel on buffers of elements. An index that is outside is the error of kernel_run. */
 static hn_status run_code(opencl_program *program, const hn_kernel_code *code, const hn_program *p,
-                          const hn_ref_sizes *sizes, hn_ref_buffer *buffers, hn_arena *scratch) {
-    kernel_memory *memories;
-    HN_NEW(scratch, memories, p->buffers.count);
+                          const hn_ref_sizes *sizes, hn_ref_buffer *buffers,
+                          kernel_memory *memories, hn_arena *scratch) {
     for (uint32_t k = 0; k < code->buffer_count; k++) {
         hn_buf b = code->buffers[k];
         if (!b) continue; /* an operand that a call does not have */
@@ -142,7 +164,7 @@ static hn_status run_code(opencl_program *program, const hn_kernel_code *code, c
     HN_TRY(kernel_run(program, code,
                       &(kernel_env){p, memories, sizes->symbols, sizes->values, sizes->count}));
     for (uint32_t k = 0; k < code->buffer_count; k++)
-        if (code->written[k])
+        if (code->written[k] && code->buffers[k])
             HN_TRY(unpack(scratch, &memories[code->buffers[k]], &buffers[code->buffers[k]]));
     return NULL;
 }
@@ -155,7 +177,12 @@ static hn_status run_step(runner *r, uint32_t k) {
     if (!r->codes[k].text.ptr) return hn_program_run_item(&r->run, step->item);
     if (!hn_program_run_is_active(&r->run)) return NULL;
     hn_arena_reset(&r->scratch);
-    return run_code(r->program, &r->codes[k], r->p, &sizes, r->run.buffers, &r->scratch);
+    kernel_memory *memories;
+    HN_NEW(&r->scratch, memories, r->p->buffers.count);
+    HN_TRY(add_workspace(r->p, &r->codes[k], &sizes, &r->scratch, &memories[0]));
+    for (const hn_kernel_code *code = &r->codes[k]; code; code = code->next)
+        HN_TRY(run_code(r->program, code, r->p, &sizes, r->run.buffers, memories, &r->scratch));
+    return NULL;
 }
 
 static hn_status choose_target(runner *r) {

@@ -73,7 +73,7 @@ static uint32_t stack_now(fixture *x) {
     hn_artifact *artifact = NULL;
     hn_image image;
     const hn_driver_level *level = &x->d.levels[0];
-    EXPECT_OK(hn_future_wait(x->d.units.items[level->step_units[0]], -1, &artifact));
+    EXPECT_OK(hn_future_wait(x->d.units.items[level->step_kernels[0].object], -1, &artifact));
     EXPECT_OK(hn_artifact_image_find(artifact, "sm_90a", &image));
     if (!hn_cubin_use_find((hn_str){image.bytes, image.len}, level->step_kernels[0].name, &use))
         use.stack_bytes = UINT32_MAX;
