@@ -63,6 +63,12 @@ static bool takes_attention(const hn_sym *sym, const hn_extern *call) {
            is_at_most(sym, call->params[HN_ATTENTION_DV], DEPTH_MAX);
 }
 
+/* Places in a row have 32 bits (codegen/cuda/sort_count.cu); of dynamic sizes kernels say so. */
+static bool takes_sort(const hn_sym *sym, const hn_extern *call) {
+    int64_t n;
+    return !hn_sym_is_int(sym, call->params[HN_SORT_N], &n) || n <= UINT32_MAX;
+}
+
 #define NARROW_FLOATS (1u << HN_DTYPE_F32 | 1u << HN_DTYPE_F16 | 1u << HN_DTYPE_BF16)
 
 /* By a library, or by kernels (codegen/cuda/operations.c). Of sums of f32 products also do relu,
@@ -74,6 +80,11 @@ static const hn_operations nvidia_operations = {
                               .does = HN_DOES_RESIDUAL},
         [HN_EXTERN_CONV] = {.dtypes = NARROW_FLOATS, .does = HN_DOES_STRIDES, .takes = takes_conv},
         [HN_EXTERN_ATTENTION] = {.dtypes = NARROW_FLOATS, .takes = takes_attention},
+        [HN_EXTERN_SORT] = {.dtypes = UINT32_MAX, .takes = takes_sort},
+        [HN_EXTERN_TOPK] = {.dtypes = UINT32_MAX, .takes = takes_sort},
+        [HN_EXTERN_NONZERO] = {.dtypes = UINT32_MAX},
+        [HN_EXTERN_GROUPED_MATMUL] = {.dtypes = NARROW_FLOATS | 1u << HN_DTYPE_F64},
+        [HN_EXTERN_NMS] = {.dtypes = 1u << HN_DTYPE_F32 | 1u << HN_DTYPE_F64},
     }};
 
 /* Of NVIDIA's. Shared memory of a group is what a text may declare. Bandwidths are some 9/10 of the

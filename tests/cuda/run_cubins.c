@@ -1,16 +1,18 @@
 /* run_cubins.c: kernels of models, operator cases and random graphs as machine code for GPUs, by
  * NVRTC. Nothing is run; what the code takes of a processor is read from it.
  *
- *     cuda_run_cubins [--targets NAME,NAME...] [--models FOLDER...] [--cases K/N] [--graphs FROM COUNT]
+ *     cuda_run_cubins [--targets NAME,NAME...] [--models FOLDER...] [--cases K/N]
+ *                     [--graphs FROM COUNT] [--lists]
  *
  * Default targets: sm_80, sm_90a, sm_120. Of a FOLDER model.pt2 is taken; of the operator cases
- * every Nth from the Kth; the graphs of COUNT seeds. Kernels are planned as the driver does it, and
- * compiled many at a time. A test is a kernel for a target: it fails when it does not compile, has
- * a stack (registers that do not fit their processor) in each of its best plans, or more shared
- * memory than a group may declare. Without NVRTC nothing is compiled, and with CI=true that is a
- * failure. */
+ * every Nth from the Kth; the graphs of COUNT seeds; --lists: operations that are several kernels,
+ * of every width of elements. Kernels are planned as the driver does it, and compiled many at a
+ * time. A test is a kernel for a target: it fails when it does not compile, has a stack (registers
+ * that do not fit their processor) in each of its best plans, or more shared memory than a group
+ * may declare. Without NVRTC nothing is compiled, and with CI=true that is a failure. */
 #include "ops/cases.h"
 
+#include "base/compiler.h"
 #include "base/cubin.h"
 #include "base/file.h"
 #include "base/map.h"
@@ -149,7 +151,7 @@ static hn_status add_step_for(collector *c, level *l, const hn_program *p, const
     return count ? add_kernel(c, l, codes, count) : HN_ERROR(HN_INTERNAL, "no plan");
 }
 
-/* The kernel of an operation, for where no library does the call. */
+/* The kernels of an operation, for where no library does the call. */
 static hn_status add_operation(collector *c, const hn_program *p, hn_item item, hn_arena *arena) {
     const hn_extern *call = p->items.items[item].ext;
     for (uint32_t k = 0; k < c->level_count; k++) {
@@ -158,8 +160,8 @@ static hn_status add_operation(collector *c, const hn_program *p, hn_item item, 
         hn_kernel_code code = {.threads = 0};
         if (!hn_operation_of(kind->limits->operations, p, call)) continue;
         HN_TRY(kind->operation(p, call, arena, &code));
-        if (code.text.ptr && !hn_strmap_get(&l->seen, hn_str_of(code.name)))
-            HN_TRY(add_kernel(c, l, &code, 1));
+        for (const hn_kernel_code *each = &code; each && each->text.ptr; each = each->next)
+            if (!hn_strmap_get(&l->seen, hn_str_of(each->name))) HN_TRY(add_kernel(c, l, each, 1));
     }
     return NULL;
 }
@@ -244,6 +246,53 @@ static hn_status add_random(collector *c, uint64_t seed) {
     if (graph) hn_graph_deinit(graph);
     hn_arena_deinit(&arena);
     return hn_status_annotate(status, "seed %llu", (unsigned long long)seed);
+}
+
+/* Of elements of this dtype; sizes are known in the run only. */
+static hn_status add_list(collector *c, const char *format, const char *dtype) {
+    hn_arena arena;
+    hn_sym *sym;
+    hn_graph *graph = NULL;
+    hn_strbuf text;
+    hn_arena_init(&arena);
+    hn_strbuf_init(&text);
+    for (const char *at = format; *at; at++) {
+        if (*at == '$') hn_strbuf_puts(&text, dtype);
+        else hn_strbuf_append(&text, at, 1);
+    }
+    hn_status status = hn_strbuf_status(&text);
+    if (!status) status = hn_sym_create(&arena, &sym);
+    if (!status) status = hn_graph_parse(&arena, sym, hn_strbuf_str(&text), &graph);
+    if (!status) status = add_graph(c, graph);
+    if (graph) hn_graph_deinit(graph);
+    hn_strbuf_deinit(&text);
+    hn_arena_deinit(&arena);
+    return status;
+}
+
+static hn_status add_lists(collector *c) {
+    static const char *const dtypes[] = {"f64", "f32", "bf16", "i64", "i32", "i8"};
+    static const char sorts[] = "graph {\n"
+                                "  symbol size s0 in [0, inf]\n"
+                                "  input user %x : $[7, s0] \"x\"\n"
+                                "  %v, %i = sort(%x, 1, true, true)\n"
+                                "  %t, %j = topk(%x, 5, 1, true, true)\n"
+                                "  output user %v \"v\"\n  output user %i \"i\"\n"
+                                "  output user %t \"t\"\n  output user %j \"j\"\n}\n";
+    static const char boxes[] = "graph {\n"
+                                "  symbol size s0 in [0, inf]\n"
+                                "  input user %x : $[s0, 4] \"x\"\n"
+                                "  %k = nms(%x, 0.5)\n"
+                                "  output user %k \"k\"\n}\n";
+    static const char ones[] = "graph {\n"
+                               "  symbol size s0 in [0, inf]\n"
+                               "  symbol data u0 in [0, inf]\n"
+                               "  input user %x : bool[3, s0] \"x\"\n"
+                               "  %n = nonzero(%x) : i64[u0, 2]\n"
+                               "  output user %n \"n\"\n}\n";
+    for (size_t d = 0; d < HN_COUNT_OF(dtypes); d++) HN_TRY(add_list(c, sorts, dtypes[d]));
+    for (size_t d = 0; d < 2; d++) HN_TRY(add_list(c, boxes, dtypes[d]));
+    return add_list(c, ones, "");
 }
 
 /* ---- what came of them ---- */
@@ -345,6 +394,8 @@ static hn_status run_options(collector *c, int argc, char **argv) {
             for (uint64_t n = 0; n < strtoull(argv[k + 2], NULL, 10); n++)
                 HN_TRY(add_random(c, from + n));
             k += 2;
+        } else if (strcmp(argv[k], "--lists") == 0) {
+            HN_TRY(add_lists(c));
         } else
             return HN_ERROR(HN_INVALID_ARGUMENT, "'%s' is no option, or lacks its value", argv[k]);
     }

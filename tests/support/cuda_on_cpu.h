@@ -53,6 +53,24 @@ template <class T> static T __shfl_up_sync(unsigned mask, T value, int before) {
     return __shfl_xor_sync(mask, value, lane ^ from);
 }
 
+/* Bit k: lane k of the warp has the same value. */
+static inline unsigned __match_any_sync(unsigned mask, unsigned value) {
+    const int lane = (int)(threadIdx.x % 32);
+    unsigned same = 0;
+    for (int other = 0; other < 32; other++)
+        same |= (unsigned)(__shfl_xor_sync(mask, value, other) == value) << (lane ^ other);
+    return same;
+}
+static inline void __syncwarp() { cuda_wait(); }
+static inline int __popc(unsigned x) { return __builtin_popcount(x); }
+
+/* One thread runs at a time. */
+template <class T> static T atomicAdd(T *at, T x) {
+    const T before = *at;
+    *at += x;
+    return before;
+}
+
 template <class To, class From> static To cuda_bits(From x) {
     static_assert(sizeof(To) == sizeof(From), "the same bits");
     To y;

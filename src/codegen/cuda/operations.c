@@ -3,19 +3,16 @@
 #include "codegen/cuda/operations.h"
 
 #include "base/compiler.h"
+#include "codegen/cuda/texts.h"
 
-/* The files of this folder, as CMake names them. */
-#define TEXT(name, file)                                                                           \
-    __asm__(".pushsection .rodata\n.hidden " #name "\n.globl " #name "\n" #name ":\n"              \
-            ".incbin \"" file "\"\n.hidden " #name "_end\n.globl " #name "_end\n" #name            \
-            "_end:\n.byte 0\n.popsection\n");                                                      \
-    extern const char name[], name##_end[];
-TEXT(hn_cuda_text_matmul, HN_CUDA_TEXTS "matmul.cu")
-TEXT(hn_cuda_text_conv, HN_CUDA_TEXTS "conv.cu")
-TEXT(hn_cuda_text_attention, HN_CUDA_TEXTS "attention.cu")
-TEXT(hn_cuda_text_matmul_mma, HN_CUDA_TEXTS "matmul_mma.cu")
-TEXT(hn_cuda_text_conv_mma, HN_CUDA_TEXTS "conv_mma.cu")
-TEXT(hn_cuda_text_attention_mma, HN_CUDA_TEXTS "attention_mma.cu")
+HN_CUDA_TEXT(hn_cuda_text_matmul, "matmul.cu")
+HN_CUDA_TEXT(hn_cuda_text_conv, "conv.cu")
+HN_CUDA_TEXT(hn_cuda_text_attention, "attention.cu")
+HN_CUDA_TEXT(hn_cuda_text_grouped, "grouped.cu")
+HN_CUDA_TEXT(hn_cuda_text_grouped_mma, "grouped_mma.cu")
+HN_CUDA_TEXT(hn_cuda_text_matmul_mma, "matmul_mma.cu")
+HN_CUDA_TEXT(hn_cuda_text_conv_mma, "conv_mma.cu")
+HN_CUDA_TEXT(hn_cuda_text_attention_mma, "attention_mma.cu")
 
 enum { TILE = 64, THREADS = 256 }; /* of all texts but some of tensor cores */
 
@@ -165,38 +162,32 @@ static hn_expr write_attention(writer *w) {
                       hn_sym_mul(sym, p[HN_ATTENTION_BATCH], p[HN_ATTENTION_BATCH + 1]));
 }
 
-typedef struct text {
-    const char *begin, *end;
-} text;
+/* Each group of rows, and those behind, begin a tile, whatever their ends are. */
+static hn_expr write_grouped(writer *w) {
+    hn_sym *sym = w->program->sym;
+    const hn_expr *p = w->call->params;
+    const hn_expr tiles = hn_sym_add(
+        sym, hn_sym_floordiv(sym, p[HN_GROUPED_M], hn_sym_int(sym, TILE)), p[HN_GROUPED_GROUPS]);
+    return hn_sym_mul(sym, blocks(sym, p[HN_GROUPED_N], TILE),
+                      hn_sym_add(sym, tiles, hn_sym_int(sym, 1)));
+}
 
-#define SPAN(name)                                                                                 \
-    { name, name##_end }
 static const struct {
-    text plain, mma;
+    hn_cuda_text plain, mma;
     uint32_t mma_threads; /* of a group */
     hn_expr (*write)(writer *w);
 } kinds[HN_EXTERN_KIND_COUNT] = {
-    [HN_EXTERN_MATMUL] = {SPAN(hn_cuda_text_matmul), SPAN(hn_cuda_text_matmul_mma), 256,
-                          write_matmul},
-    [HN_EXTERN_CONV] = {SPAN(hn_cuda_text_conv), SPAN(hn_cuda_text_conv_mma), 128, write_conv},
-    [HN_EXTERN_ATTENTION] = {SPAN(hn_cuda_text_attention), SPAN(hn_cuda_text_attention_mma), 128,
-                             write_attention},
+    [HN_EXTERN_MATMUL] = {HN_CUDA_SPAN(hn_cuda_text_matmul), HN_CUDA_SPAN(hn_cuda_text_matmul_mma),
+                          256, write_matmul},
+    [HN_EXTERN_CONV] = {HN_CUDA_SPAN(hn_cuda_text_conv), HN_CUDA_SPAN(hn_cuda_text_conv_mma), 128,
+                        write_conv},
+    [HN_EXTERN_ATTENTION] = {HN_CUDA_SPAN(hn_cuda_text_attention),
+                             HN_CUDA_SPAN(hn_cuda_text_attention_mma), 128, write_attention},
+    [HN_EXTERN_GROUPED_MATMUL] = {HN_CUDA_SPAN(hn_cuda_text_grouped),
+                                  HN_CUDA_SPAN(hn_cuda_text_grouped_mma), 128, write_grouped},
 };
 
 /* ---- any operation ---- */
-
-/* Forgets the words that were defined in front. */
-static void put_undefs(writer *w) {
-    hn_strbuf names;
-    hn_strbuf_init(&names);
-    for (const char *at = w->text.ptr; (at = strstr(at, "#define "));) {
-        at += strlen("#define ");
-        hn_strbuf_printf(&names, "#undef %.*s\n", (int)strcspn(at, " ("), at);
-    }
-    hn_strbuf_append(&w->text, names.ptr ? names.ptr : "", names.len);
-    w->text.failed |= names.failed;
-    hn_strbuf_deinit(&names);
-}
 
 /* Its arguments are the operands and the parameters of the call. */
 static hn_status describe(const hn_extern *call, hn_arena *arena, hn_kernel_code *out) {
@@ -228,12 +219,12 @@ static hn_status describe(const hn_extern *call, hn_arena *arena, hn_kernel_code
 /* `out` gets the text if there is one. */
 static hn_status write_text(writer *w, hn_arena *arena, hn_kernel_code *out) {
     const hn_extern_kind kind = w->call->kind;
-    const text *t = w->dtype->mma ? &kinds[kind].mma : &kinds[kind].plain;
+    const hn_cuda_text *t = w->dtype->mma ? &kinds[kind].mma : &kinds[kind].plain;
     put_words(w);
     const hn_expr groups = kinds[kind].write(w);
     if (!groups) return NULL;
     hn_strbuf_append(&w->text, t->begin, (size_t)(t->end - t->begin));
-    put_undefs(w);
+    hn_cuda_put_undefs(&w->text);
     HN_TRY(hn_strbuf_status(&w->text));
     char *kept = hn_arena_strndup(arena, w->text.ptr, w->text.len);
     if (!kept) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for the text of a kernel");
@@ -245,11 +236,21 @@ static hn_status write_text(writer *w, hn_arena *arena, hn_kernel_code *out) {
     return NULL;
 }
 
+/* Those that no library has. */
+static hn_status (*const lists[HN_EXTERN_KIND_COUNT])(hn_cuda_list *list) = {
+    [HN_EXTERN_SORT] = hn_cuda_sort,
+    [HN_EXTERN_TOPK] = hn_cuda_sort,
+    [HN_EXTERN_NONZERO] = hn_cuda_nonzero,
+    [HN_EXTERN_NMS] = hn_cuda_nms,
+};
+
 hn_status hn_cuda_operation(const hn_program *program, const hn_extern *call, hn_arena *arena,
                             hn_kernel_code *out) {
     writer w = {.program = program,
                 .call = call,
                 .dtype = &dtypes[program->buffers.items[call->operands[0].buffer].dtype]};
+    hn_cuda_list list = {.program = program, .call = call, .arena = arena, .first = out};
+    if (lists[call->kind]) return lists[call->kind](&list);
     if (!kinds[call->kind].write || !w.dtype->element) return NULL;
     hn_strbuf_init(&w.text);
     hn_status status = write_text(&w, arena, out);
