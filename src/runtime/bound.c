@@ -9,6 +9,7 @@
 #include "runtime/kernels.h"
 
 #include "base/checked.h"
+#include "base/compiler.h"
 #include "base/log.h"
 
 #include <inttypes.h>
@@ -238,6 +239,18 @@ static hn_status count_groups(binder *x, const int64_t *groups, int64_t scratch,
     return NULL;
 }
 
+/* For the row's use from one run to the next; the launch is another one now. */
+static hn_status reset_layout(binder *x, const hnb_step *step, const hnb_launch *l,
+                              hn_device_layout **layout) {
+    if (!x->m->device->ops->keeps_layouts) return NULL;
+    if (!*layout) {
+        HN_NEW(x->arena, *layout, 1);
+        HN_NEW(x->arena, (*layout)->entries, (size_t)step->operand_count + l->param_count + 2);
+    }
+    (*layout)->ready_for = NULL;
+    return NULL;
+}
+
 /* What the table is asked to launch; nothing if the walk calls the kernel itself. */
 static hn_status resolve_launch(binder *x, const hnb_step *step, int64_t scratch,
                                 hn_run_step *out) {
@@ -248,6 +261,8 @@ static hn_status resolve_launch(binder *x, const hnb_step *step, int64_t scratch
     for (uint32_t d = 0; d < 3; d++) HN_TRY(need_size(x, l->grid[d], &groups[d]));
     if (l->block[0]) HN_TRY(count_groups(x, groups, scratch, &out->extent));
     if (!out->launch) HN_NEW(x->arena, out->launch, 1);
+    hn_device_layout *layout = out->launch->layout;
+    HN_TRY(reset_layout(x, step, l, &layout));
     *out->launch = (hn_device_launch){.step = out->index,
                                       .args = out->args,
                                       .arg_count = step->operand_count,
@@ -256,7 +271,8 @@ static hn_status resolve_launch(binder *x, const hnb_step *step, int64_t scratch
                                       .extent = extent,
                                       .parts = out->chunks,
                                       .shared_bytes = shared,
-                                      .scratch_stride = (size_t)scratch};
+                                      .scratch_stride = (size_t)scratch,
+                                      .layout = layout};
     memcpy(out->launch->groups, groups, sizeof groups);
     memcpy(out->launch->threads, l->block, sizeof out->launch->threads);
     return NULL;
@@ -510,6 +526,21 @@ void hn_bound_destroy(hn_bound *bound) {
     for (uint32_t k = 0; k < bound->ext_count; k++) hn_extern_release(&bound->exts[k]);
     hn_arena_deinit(&bound->arena);
     free(bound);
+}
+
+void hn_bound_patch(hn_bound *bound, const hn_run_patch *patch, void *address) {
+    if (HN_UNLIKELY((*patch->slot == NULL) != (address == NULL))) bound->has_stale_layouts = true;
+    *patch->slot = address;
+}
+
+void hn_bound_renew_layouts(const hn_module *m, hn_bound *bound) {
+    for (uint32_t k = 0; k < m->view.steps_count; k++) {
+        const hn_run_step *s = &bound->steps[k];
+        const bool has_kernel =
+            s->kind == HNB_STEP_KERNEL || (s->kind == HNB_STEP_EXTERN && s->ext->has_kernel);
+        if (has_kernel && s->launch && s->launch->layout) s->launch->layout->ready_for = NULL;
+    }
+    bound->has_stale_layouts = false;
 }
 
 /* ---- later stages ---- */

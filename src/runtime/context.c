@@ -223,7 +223,8 @@ static hn_status place_temporaries(const hn_module *m, hn_context *c) {
     if (bound->workspaces_id == c->workspaces_id) return NULL;
     for (uint32_t k = 0; k < bound->temp_patches.count; k++) {
         const hn_run_patch *patch = &bound->temp_patches.items[k];
-        *patch->slot = hn_address(c->places[patch->io].workspace.memory, patch->offset_bytes);
+        hn_bound_patch(bound, patch,
+                       hn_address(c->places[patch->io].workspace.memory, patch->offset_bytes));
     }
     bound->workspaces_id = c->workspaces_id;
     return NULL;
@@ -262,7 +263,8 @@ hn_status hn_context_bind(hn_module *m, hn_context *c, hn_tensor *const *inputs,
     if (bound->state_id != c->state->id) {
         for (uint32_t k = 0; k < bound->state_patches.count; k++) {
             const hn_run_patch *patch = &bound->state_patches.items[k];
-            *patch->slot = hn_address(c->state->storages[patch->io], patch->offset_bytes);
+            hn_bound_patch(bound, patch,
+                           hn_address(c->state->storages[patch->io], patch->offset_bytes));
         }
         bound->state_id = c->state->id;
     }

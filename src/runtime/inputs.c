@@ -93,20 +93,24 @@ static hn_status check_scalar(const hn_bundle *b, uint32_t k, const hn_tensor *t
     }
 }
 
-/* Of a tensor that is not the host's: whether a run can take it. */
-static hn_status check_device(const hn_module *m, uint32_t k, const hn_tensor *t) {
+static hn_status device_error(const hn_module *m, uint32_t k, const hn_tensor *t) {
     const char *name = hn_input_name(&m->view, k),
                *host = hn_device_name(hn_device_ops_of_host()->kind);
     char at[HN_DEVICE_TEXT_BYTES];
     hn_tensor_device_print(t, at);
     if (!hn_tensor_is_on_device(m, t))
         return HN_ERROR(HN_UNSUPPORTED, "input '%s' is on %s; give it on %s", name, at, host);
-    if (m->view.inputs[k].kind != HNB_VALUE_TENSOR || m->input_is_hosts[k])
-        return HN_ERROR(HN_UNSUPPORTED,
-                        "input '%s' is on %s, but this program reads or writes it on %s, too; give "
-                        "it there",
-                        name, at, host);
-    return NULL;
+    return HN_ERROR(HN_UNSUPPORTED,
+                    "input '%s' is on %s, but this program reads or writes it on %s, too; give "
+                    "it there",
+                    name, at, host);
+}
+
+/* Of a tensor that is not the host's: whether a run can take it. */
+static hn_status check_device(const hn_module *m, uint32_t k, const hn_tensor *t) {
+    const bool is_good = hn_tensor_is_on_device(m, t) &&
+                         m->view.inputs[k].kind == HNB_VALUE_TENSOR && !m->input_is_hosts[k];
+    return HN_LIKELY(is_good) ? NULL : device_error(m, k, t);
 }
 
 hn_status hn_inputs_check(const hn_module *m, hn_tensor *const *inputs, uint32_t count,

@@ -177,6 +177,7 @@ typedef struct hn_bound {
     int64_t *block_bytes;     /* per output buffer of the module */
     hn_run_step *steps;
     hn_patch_list io_patches, temp_patches, state_patches; /* `io` of the last: a storage */
+    bool has_stale_layouts; /* of launches: an address has become NULL, or is NULL no longer */
     uint64_t workspaces_id; /* what temp_patches were applied for; 0: nothing yet */
     uint64_t state_id;      /* what state_patches were applied for; 0: nothing yet */
     hn_bound_recording recording;
@@ -383,6 +384,10 @@ void hn_bound_forget(const hn_module *m, hn_bound *bound);
 /* Gives the symbol of a step its value and works out its stage. Errors: invalid-argument when the
  * value is out of the symbol's range or breaks a guard. */
 hn_status hn_bound_define(hn_module *m, hn_context *c, uint32_t symbol, int64_t value) HN_MUST_USE;
+/* Sets an address of a step. */
+void hn_bound_patch(hn_bound *bound, const hn_run_patch *patch, void *address);
+/* Before the steps: launches are laid out anew. */
+void hn_bound_renew_layouts(const hn_module *m, hn_bound *bound);
 static inline int64_t hn_bound_value(const hn_bound *bound, uint32_t node) {
     return node ? bound->values[node] : 0;
 }

@@ -183,10 +183,12 @@ static hn_status check_apart(const hn_module *m, const hn_context *c) {
     uint32_t given = 0;
     for (uint32_t s = 0; s < m->output_buffer_count; s++) given += c->given[s] != NULL;
     if (!given) return NULL;
-    range *ranges = calloc((size_t)m->view.inputs_count + given, sizeof *ranges);
+    range few[16];
+    const size_t most = (size_t)m->view.inputs_count + given;
+    range *ranges = most <= HN_COUNT_OF(few) ? few : calloc(most, sizeof *ranges);
     if (!ranges) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory to look at the outputs");
     const bool are_good = are_apart(ranges, list_ranges(m, c, ranges));
-    free(ranges);
+    if (ranges != few) free(ranges);
     return are_good ? NULL
                     : HN_ERROR(HN_INVALID_ARGUMENT,
                                "a tensor given for an output on %s overlaps with an input or with "

@@ -146,9 +146,9 @@ static hn_status complete_work(hn_module *m, hn_context *c, hn_status submitted)
 }
 
 /* Waits for it, and hands out the results. */
-static hn_status complete(hn_module *m, hn_context *c, hn_status submitted) {
+static hn_status complete(hn_module *m, hn_context *c) {
     enter_queue(c);
-    hn_status status = complete_work(m, c, submitted);
+    hn_status status = complete_work(m, c, NULL);
     leave_queue(c);
     return status;
 }
@@ -239,7 +239,9 @@ hn_status hn_module_run_with(hn_module *m, const hn_run_options *given, hn_tenso
     hn_context *c;
     HN_TRY(check_call(m, options, inputs, input_count, outputs, output_count));
     HN_TRY(take_context(m, options, inputs, outputs, &c));
-    hn_status status = complete(m, c, submit(m, c, input_count));
+    enter_queue(c); /* once for both */
+    hn_status status = complete_work(m, c, submit_work(m, c, input_count));
+    leave_queue(c);
     give_context(m, c);
     return status;
 }
@@ -318,7 +320,7 @@ hn_status hn_run_end(hn_run *run) {
         return HN_ERROR(HN_INVALID_ARGUMENT,
                         "the run changes a state and was begun in another thread; end it there");
     hn_status status = hn_dev_check(run->m->device);
-    if (!status) status = complete(run->m, run->c, NULL);
+    if (!status) status = complete(run->m, run->c);
     for (uint32_t k = 0; k < run->output_count && !status; k++) run->out[k] = run->outputs[k];
     give_context(run->m, run->c);
     run_free(run);

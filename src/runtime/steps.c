@@ -264,8 +264,10 @@ hn_status hn_steps_run(hn_module *m, hn_context *c) {
     for (uint32_t k = 0; k < bound->io_patches.count; k++) {
         const hn_run_patch *patch = &bound->io_patches.items[k];
         void *address = hn_address(c->io[patch->io], patch->offset_bytes);
-        has_moved |= *patch->slot != address;
-        *patch->slot = address;
+        if (*patch->slot == address) continue;
+        has_moved = true;
+        hn_bound_patch(bound, patch, address);
     }
+    if (HN_UNLIKELY(bound->has_stale_layouts)) hn_bound_renew_layouts(m, bound);
     return HN_UNLIKELY(m->records) ? hn_recording_run(m, c, has_moved, walk) : walk(m, c);
 }

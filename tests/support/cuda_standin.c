@@ -46,7 +46,13 @@ static void die(const char *what, const void *at) {
 
 /* ---- failures ---- */
 
+static void note(const char *call) {
+    const long at = atomic_fetch_add(&standin.logged, 1);
+    if (at >= 0 && at < CUDA_STANDIN_LOG) standin.log[at] = call;
+}
+
 static bool fails(const char *call, int *out_code) {
+    note(call);
     const long number = atomic_fetch_add(&standin.calls, 1) + 1, at = standin.fail_at;
     if (!at || number < at || (number > at && !standin.is_lost)) return false;
     if (!standin.failed) standin.failed = call;
@@ -282,6 +288,7 @@ EXPORT int cuDevicePrimaryCtxRetain(context **out, int device) {
 
 EXPORT int cuDevicePrimaryCtxRelease_v2(int device);
 EXPORT int cuDevicePrimaryCtxRelease_v2(int device) {
+    note(__func__);
     pthread_mutex_lock(&lock);
     context *c = primary[device];
     if (!c || c->retained == 0) die("a context is released that nobody holds", c);
@@ -291,6 +298,7 @@ EXPORT int cuDevicePrimaryCtxRelease_v2(int device) {
 
 EXPORT int cuCtxGetCurrent(context **out);
 EXPORT int cuCtxGetCurrent(context **out) {
+    note(__func__);
     *out = current(); /* never fails once the driver is there, and is called too often to count */
     return SUCCESS;
 }
@@ -330,6 +338,7 @@ EXPORT int cuCtxPushCurrent_v2(context *c) {
 
 EXPORT int cuCtxPopCurrent_v2(context **out);
 EXPORT int cuCtxPopCurrent_v2(context **out) {
+    note(__func__);
     if (!depth) die("no context to pop", NULL);
     *out = stack[--depth];
     return SUCCESS;
@@ -547,6 +556,7 @@ static void run_all(const context *c) {
 
 EXPORT int cuCtxDestroy_v2(context *c);
 EXPORT int cuCtxDestroy_v2(context *c) {
+    note(__func__);
     pthread_mutex_lock(&lock);
     check(c, CONTEXT, "no context");
     if (c->retained || c == primary[c->device]) die("a primary context is destroyed", c);
@@ -604,6 +614,7 @@ EXPORT int cuStreamCreate(stream **out, unsigned flags) {
 
 EXPORT int cuStreamDestroy_v2(stream *s);
 EXPORT int cuStreamDestroy_v2(stream *s) {
+    note(__func__);
     pthread_mutex_lock(&lock);
     check(s, STREAM, "no stream");
     run_to(s, NULL, 0);
@@ -657,6 +668,7 @@ EXPORT int cuEventCreate(event **out, unsigned flags) {
 
 EXPORT int cuEventDestroy_v2(event *e);
 EXPORT int cuEventDestroy_v2(event *e) {
+    note(__func__);
     pthread_mutex_lock(&lock);
     check(e, EVENT, "no event");
     if (e->done < e->recorded) run_to(e->stream, e, e->recorded);
@@ -712,6 +724,7 @@ EXPORT int cuMemAlloc_v2(uint64_t *out, size_t bytes) {
 
 EXPORT int cuMemFree_v2(uint64_t address);
 EXPORT int cuMemFree_v2(uint64_t address) {
+    note(__func__);
     context *c;
     BEGIN(&c);
     run_all(c); /* it waits for the device */
@@ -754,6 +767,7 @@ EXPORT int cuMemPoolSetAttribute(pool *p, int attribute, void *value) {
 
 EXPORT int cuMemPoolDestroy(pool *p);
 EXPORT int cuMemPoolDestroy(pool *p) {
+    note(__func__);
     pthread_mutex_lock(&lock);
     check(p, POOL, "no pool");
     p->o.is_gone = true;
@@ -772,6 +786,7 @@ EXPORT int cuMemAllocFromPoolAsync(uint64_t *out, size_t bytes, pool *p, stream 
 
 EXPORT int cuMemFreeAsync(uint64_t address, stream *s);
 EXPORT int cuMemFreeAsync(uint64_t address, stream *s) {
+    note(__func__);
     context *c;
     const int lost_code = begin(&c);
     if (lost_code) { /* a real driver keeps it until the context goes: what counts is that it was asked */
@@ -797,6 +812,7 @@ EXPORT int cuMemHostAlloc(void **out, size_t bytes, unsigned flags) {
 
 EXPORT int cuMemFreeHost(void *host);
 EXPORT int cuMemFreeHost(void *host) {
+    note(__func__);
     pthread_mutex_lock(&lock);
     memory *m = pinned_at(host, 1);
     if (!m || m->bytes != host) die("freed, but not pinned", host);
@@ -816,6 +832,7 @@ EXPORT int cuMemHostGetDevicePointer_v2(uint64_t *out, void *host, unsigned flag
 
 EXPORT int cuPointerGetAttributes(unsigned count, int *attributes, void **outs, uint64_t address);
 EXPORT int cuPointerGetAttributes(unsigned count, int *attributes, void **outs, uint64_t address) {
+    note(__func__);
     const void *at = (const void *)(uintptr_t)address;
     unsigned kind = 0;
     BEGIN(NULL); /* a failure tells nothing: the memory is taken for memory of the host */
@@ -1004,6 +1021,7 @@ EXPORT int cuModuleLoadDataEx(module **out, const void *image, unsigned count, i
 
 EXPORT int cuModuleUnload(module *m);
 EXPORT int cuModuleUnload(module *m) {
+    note(__func__);
     pthread_mutex_lock(&lock);
     check(m, MODULE, "no module");
     run_all(m->context);
@@ -1054,6 +1072,7 @@ EXPORT int cuFuncSetAttribute(function *f, int attribute, int value) {
 
 EXPORT int cuFuncGetParamInfo(function *f, size_t index, size_t *offset, size_t *bytes);
 EXPORT int cuFuncGetParamInfo(function *f, size_t index, size_t *offset, size_t *bytes) {
+    note(__func__);
     BEGIN(NULL); /* it fails behind the last, so a failure more tells nothing */
     check(f, FUNCTION, "no kernel");
     *offset = 8 * index;
@@ -1269,6 +1288,7 @@ static void destroy_graph(graph *g, object_kind kind) {
 
 EXPORT int cuGraphDestroy(graph *g);
 EXPORT int cuGraphDestroy(graph *g) {
+    note(__func__);
     pthread_mutex_lock(&lock);
     destroy_graph(g, GRAPH);
     return end(SUCCESS);
@@ -1276,6 +1296,7 @@ EXPORT int cuGraphDestroy(graph *g) {
 
 EXPORT int cuGraphExecDestroy(graph *g);
 EXPORT int cuGraphExecDestroy(graph *g) {
+    note(__func__);
     pthread_mutex_lock(&lock);
     destroy_graph(g, EXEC);
     return end(SUCCESS);

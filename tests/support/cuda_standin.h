@@ -23,6 +23,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum { CUDA_STANDIN_LOG = 64 };
+
 typedef struct cuda_standin {
     /* what there is */
     atomic_int devices, arch, driver;
@@ -34,6 +36,9 @@ typedef struct cuda_standin {
     atomic_int code;
     atomic_bool is_lost;
     _Atomic(const char *) failed; /* the first call that failed so */
+    /* the names of the calls since `logged` was set to 0; more than CUDA_STANDIN_LOG are counted only */
+    atomic_long logged;
+    _Atomic(const char *) log[CUDA_STANDIN_LOG];
     /* what is there now */
     atomic_long memories, pinned, streams, events, modules, pools, contexts, graphs;
     atomic_size_t memory; /* bytes */

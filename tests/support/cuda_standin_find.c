@@ -18,6 +18,7 @@ void cuda_standin_reset(cuda_standin *s) {
     s->is_lost = false;
     s->failed = NULL;
     s->calls = 0;
+    s->logged = 0;
     s->launches = s->waits = s->copies = s->pageable = 0;
     s->graph_launches = s->instantiations = s->updates = 0;
     s->memory_max = 0;

@@ -276,7 +276,7 @@ static hn_status cuda_wait(hn_queue *queue, hn_event *event) {
     cuda_dev *d = (cuda_dev *)queue->dev;
     cuda_queue *q = (cuda_queue *)queue;
     bool pushed;
-    HN_TRY(hn_cuda_enter(d, &pushed));
+    HN_TRY(hn_cuda_enter_queue(q, &pushed));
     q->is_idle = false;
     hn_status status = hn_cuda_check(d, d->cuda.cuStreamWaitEvent(q->stream, event->event, 0),
                                      "cuStreamWaitEvent");
@@ -301,34 +301,34 @@ static void cuda_event_free(hn_event *event) {
     hn_cuda_leave(d, pushed);
 }
 
-/* `behind` waits for what `ahead` has so far. */
-static hn_status order(cuda_dev *d, hn_cuda_stream ahead, hn_cuda_stream behind) {
-    hn_cuda_event event = NULL;
-    HN_TRY(hn_cuda_check(d, d->cuda.cuEventCreate(&event, HN_CUDA_EVENT_NO_TIME), "cuEventCreate"));
-    hn_status status = hn_cuda_check(d, d->cuda.cuEventRecord(event, ahead), "cuEventRecord");
-    if (!status)
-        status = hn_cuda_check(d, d->cuda.cuStreamWaitEvent(behind, event, 0), "cuStreamWaitEvent");
-    (void)d->cuda.cuEventDestroy(event); /* it goes when it was reached */
-    return status;
+/* The event may be used again at once: a wait is for what was recorded last when it was given. */
+static hn_status order(cuda_queue *q, hn_cuda_stream ahead, hn_cuda_stream behind) {
+    cuda_dev *d = (cuda_dev *)q->base.dev;
+    if (!q->order)
+        HN_TRY(hn_cuda_check(d, d->cuda.cuEventCreate(&q->order, HN_CUDA_EVENT_NO_TIME),
+                             "cuEventCreate"));
+    HN_TRY(hn_cuda_check(d, d->cuda.cuEventRecord(q->order, ahead), "cuEventRecord"));
+    return hn_cuda_check(d, d->cuda.cuStreamWaitEvent(behind, q->order, 0), "cuStreamWaitEvent");
 }
 
-static hn_status order_queues(hn_queue *queue, void *other, bool queue_is_ahead) {
-    cuda_dev *d = (cuda_dev *)queue->dev;
-    cuda_queue *q = (cuda_queue *)queue;
+/* `behind` waits for what `ahead` has so far. */
+static hn_status order_queues(cuda_queue *q, hn_cuda_stream ahead, hn_cuda_stream behind) {
     bool pushed;
-    HN_TRY(hn_cuda_enter(d, &pushed));
+    HN_TRY(hn_cuda_enter_queue(q, &pushed));
     q->is_idle = false;
-    hn_status status = queue_is_ahead ? order(d, q->stream, other) : order(d, other, q->stream);
-    hn_cuda_leave(d, pushed);
+    hn_status status = order(q, ahead, behind);
+    hn_cuda_leave((cuda_dev *)q->base.dev, pushed);
     return status;
 }
 
 static hn_status cuda_wait_for_caller(hn_queue *queue, void *other) {
-    return order_queues(queue, other, false);
+    cuda_queue *q = (cuda_queue *)queue;
+    return order_queues(q, other, q->stream);
 }
 
 static hn_status cuda_let_caller_wait(hn_queue *queue, void *other) {
-    return order_queues(queue, other, true);
+    cuda_queue *q = (cuda_queue *)queue;
+    return order_queues(q, q->stream, other);
 }
 
 static hn_status record_in(cuda_dev *d, hn_cuda_stream stream, hn_cuda_event *out) {
@@ -366,12 +366,16 @@ static void cuda_free_behind(hn_dev *dev, void *memory, hn_event *event) {
 
 /* If it fails, each call tries by itself, and tells. */
 static void cuda_enter(hn_queue *queue) {
-    hn_status status = hn_cuda_enter((cuda_dev *)queue->dev, &((cuda_queue *)queue)->has_entered);
+    cuda_queue *q = (cuda_queue *)queue;
+    hn_status status = hn_cuda_enter((cuda_dev *)queue->dev, &q->has_pushed);
+    q->is_entered = !status;
     hn_status_free(status);
 }
 
 static void cuda_leave(hn_queue *queue) {
-    hn_cuda_leave((cuda_dev *)queue->dev, ((cuda_queue *)queue)->has_entered);
+    cuda_queue *q = (cuda_queue *)queue;
+    q->is_entered = false;
+    hn_cuda_leave((cuda_dev *)queue->dev, q->has_pushed);
 }
 
 static void *cuda_handle(hn_queue *queue) { return ((cuda_queue *)queue)->stream; }
@@ -380,6 +384,7 @@ const hn_device_ops hn_device_cuda = {
     .kind = HN_DEVICE_CUDA,
     .target = HNB_TARGET_CUDA,
     .takes_callers = true,
+    .keeps_layouts = true,
     .dlpack_type = 2,
     .dlpack_pinned_type = 3,
     .target_named = target_named,

@@ -169,14 +169,25 @@ struct cuda_queue {
     cuda_launches launches, before; /* since the last `finish`; before a recording was begun */
     void **params;                  /* of a launch: addresses of its arguments */
     uint32_t param_cap;
-    bool is_idle;     /* nothing was given to it since the last `finish` */
-    bool has_entered; /* the context was pushed by `enter` */
+    bool is_idle;        /* nothing was given to it since the last `finish` */
+    bool is_entered;     /* between `enter` and `leave`: the context is current ... */
+    bool has_pushed;     /* ... because `enter` has pushed it */
+    hn_cuda_event order; /* between it and streams of the caller's; NULL: there was none yet */
     bool has_times;
     cuda_clock *clock; /* of its events; NULL: there was none yet */
     hn_team *team;     /* for copies of the host; NULL: none */
     int threads;
     cuda_stage stage;
 };
+
+/* As hn_cuda_enter; the driver is not asked where `enter` has done that. */
+static inline hn_status hn_cuda_enter_queue(cuda_queue *q, bool *out_pushed) {
+    cuda_dev *d = (cuda_dev *)q->base.dev;
+    *out_pushed = false;
+    if (HN_LIKELY(q->is_entered && !atomic_load_explicit(&d->is_lost, memory_order_acquire)))
+        return NULL;
+    return hn_cuda_enter(d, out_pushed);
+}
 
 hn_status hn_cuda_queue_create(hn_dev *dev, const hn_queue_options *options,
                                hn_queue **out) HN_MUST_USE;

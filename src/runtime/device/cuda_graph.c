@@ -25,7 +25,7 @@ static hn_status begin_capture(cuda_queue *q) {
 
 hn_status hn_cuda_recording_begin(hn_queue *queue) {
     bool pushed;
-    HN_TRY(hn_cuda_enter(dev_of(queue), &pushed));
+    HN_TRY(hn_cuda_enter_queue((cuda_queue *)queue, &pushed));
     hn_status status = begin_capture((cuda_queue *)queue);
     hn_cuda_leave(dev_of(queue), pushed);
     return status;
@@ -97,7 +97,7 @@ hn_status hn_cuda_replay(hn_queue *queue, hn_recording *recording) {
     cuda_queue *q = (cuda_queue *)queue;
     const cuda_recording *r = (const cuda_recording *)recording;
     bool pushed;
-    HN_TRY(hn_cuda_enter(d, &pushed));
+    HN_TRY(hn_cuda_enter_queue(q, &pushed));
     hn_cuda_note_launches(q, &r->launches);
     hn_status status = hn_cuda_check(d, d->cuda.cuGraphLaunch(r->exec, q->stream), "cuGraphLaunch");
     hn_cuda_leave(d, pushed);

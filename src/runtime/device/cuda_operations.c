@@ -160,7 +160,7 @@ static hn_status operation_run(hn_queue *queue, hn_device_operation *o, uint32_t
     bool pushed;
     (void)step;
     *out = (hn_device_fault){.is_set = false};
-    HN_TRY(hn_cuda_enter(o->dev, &pushed));
+    HN_TRY(hn_cuda_enter_queue(q, &pushed));
     hn_cuda_note_launches(q, &(cuda_launches){.operations = 1});
     hn_status status = o->conv ? run_conv(o, args, scratch, q->stream)
                                : hn_lt_matmul_run(o->matmul, args, scratch, q->stream);

@@ -40,6 +40,7 @@ static void free_queue(cuda_queue *q) {
     hn_cuda_stage_deinit(q);
     if (q->pinned) (void)cuda->cuMemFreeHost(q->pinned);
     if (q->stream) (void)cuda->cuStreamDestroy(q->stream);
+    if (q->order) (void)cuda->cuEventDestroy(q->order);
     hn_cuda_clock_release(q->clock);
     free(q->params);
     free(q);
@@ -105,7 +106,7 @@ hn_status hn_cuda_copy_in(hn_queue *queue, void *to, const void *from_host, size
     cuda_queue *q = (cuda_queue *)queue;
     bool pushed;
     if (!bytes) return NULL;
-    HN_TRY(hn_cuda_enter(dev_of(queue), &pushed));
+    HN_TRY(hn_cuda_enter_queue((cuda_queue *)queue, &pushed));
     q->is_idle = false;
     hn_status status = hn_cuda_stage_in(q, hn_cuda_at(to), from_host, bytes);
     hn_cuda_leave(dev_of(queue), pushed);
@@ -116,7 +117,7 @@ hn_status hn_cuda_copy_out(hn_queue *queue, void *to_host, const void *from, siz
     cuda_queue *q = (cuda_queue *)queue;
     bool pushed;
     if (!bytes) return NULL;
-    HN_TRY(hn_cuda_enter(dev_of(queue), &pushed));
+    HN_TRY(hn_cuda_enter_queue((cuda_queue *)queue, &pushed));
     q->is_idle = false;
     hn_status status = hn_cuda_stage_out(q, to_host, hn_cuda_at(from), bytes);
     hn_cuda_leave(dev_of(queue), pushed);
@@ -154,7 +155,7 @@ hn_status hn_cuda_copy(hn_queue *queue, void *to, const void *from, size_t bytes
     const size_t apart = target < source ? source - target : target - source;
     bool pushed;
     if (!bytes || !apart) return NULL;
-    HN_TRY(hn_cuda_enter(dev_of(queue), &pushed));
+    HN_TRY(hn_cuda_enter_queue((cuda_queue *)queue, &pushed));
     q->is_idle = false;
     hn_status status = apart < bytes ? copy_overlapping(q, target, source, bytes)
                                      : copy_apart(q, target, source, bytes);
@@ -176,7 +177,7 @@ static hn_status read_now(cuda_queue *q, void *to_host, hn_cuda_address from, si
 hn_status hn_cuda_read(hn_queue *queue, void *to_host, const void *from, size_t bytes) {
     bool pushed;
     if (!bytes) return NULL;
-    HN_TRY(hn_cuda_enter(dev_of(queue), &pushed));
+    HN_TRY(hn_cuda_enter_queue((cuda_queue *)queue, &pushed));
     hn_status status = read_now((cuda_queue *)queue, to_host, hn_cuda_at(from), bytes);
     hn_cuda_leave(dev_of(queue), pushed);
     return name_late((const cuda_queue *)queue, status);
@@ -201,30 +202,6 @@ static hn_status grow_params(cuda_queue *q, uint32_t count) {
     return NULL;
 }
 
-/* The driver reads as many arguments as the kernel has: scratch memory is the last one, which some
- * lack. It copies them. */
-static hn_status launch_now(cuda_queue *q, cuda_kernel *k, const hn_device_launch *l) {
-    cuda_dev *d = dev_of(&q->base);
-    hn_cuda_address word = q->words_at + l->step * sizeof *q->words;
-    const void *scratch = l->scratch ? l->scratch : (const void *)(uintptr_t)d->nothing;
-    uint32_t count = 0;
-    HN_TRY(grow_params(q, l->arg_count + l->param_count + 2));
-    for (uint32_t a = 0; a < l->arg_count; a++)
-        q->params[count++] =
-            (void *)(uintptr_t)(l->args[a] ? (const void *)&l->args[a] : (const void *)&d->nothing);
-    q->params[count++] = &word;
-    for (uint32_t p = 0; p < l->param_count; p++)
-        q->params[count++] = (void *)(uintptr_t)&l->params[p];
-    q->params[count++] = (void *)(uintptr_t)&scratch;
-    return hn_cuda_check(
-        d,
-        d->cuda.cuLaunchKernel(k->function, (unsigned)l->groups[0], (unsigned)l->groups[1],
-                               (unsigned)l->groups[2], l->threads[0],
-                               l->threads[1] ? l->threads[1] : 1, l->threads[2] ? l->threads[2] : 1,
-                               (unsigned)l->shared_bytes, q->stream, q->params, NULL),
-        "cuLaunchKernel");
-}
-
 /* More than the driver takes of groups: 2^31 - 1, and 65535 in the other directions. */
 static hn_status check_groups(const hn_device_launch *l) {
     if (HN_LIKELY(l->groups[0] <= INT32_MAX && l->groups[1] <= UINT16_MAX &&
@@ -233,13 +210,55 @@ static hn_status check_groups(const hn_device_launch *l) {
     return HN_ERROR(HN_INVALID_ARGUMENT, "too many groups of threads for a CUDA device");
 }
 
-static hn_status launch_kernel(cuda_queue *q, cuda_kernel *k, const hn_device_launch *l) {
+/* What the driver gets: where each argument is. Scratch memory, the last one, is told by each launch. */
+static void lay_out(cuda_queue *q, const hn_device_launch *l, const uint64_t *word, void **params) {
+    const cuda_dev *d = dev_of(&q->base);
+    uint32_t count = 0;
+    for (uint32_t a = 0; a < l->arg_count; a++)
+        params[count++] =
+            (void *)(uintptr_t)(l->args[a] ? (const void *)&l->args[a] : (const void *)&d->nothing);
+    params[count++] = (void *)(uintptr_t)word;
+    for (uint32_t p = 0; p < l->param_count; p++)
+        params[count++] = (void *)(uintptr_t)&l->params[p];
+}
+
+static hn_status prepare_launch(cuda_queue *q, cuda_kernel *k, const hn_device_launch *l,
+                                uint64_t *word, void **params) {
     HN_TRY(check_arguments(k, l));
     HN_TRY(check_groups(l));
     if (HN_UNLIKELY((size_t)l->shared_bytes >
                     atomic_load_explicit(&k->shared_ok, memory_order_acquire)))
         HN_TRY(hn_cuda_allow_shared(k, (size_t)l->shared_bytes));
-    hn_status status = launch_now(q, k, l);
+    *word = q->words_at + l->step * sizeof *q->words;
+    lay_out(q, l, word, params);
+    return NULL;
+}
+
+/* The driver reads as many arguments as the kernel has: scratch memory is the last one, which some
+ * lack. It copies them. */
+static hn_status launch_now(cuda_queue *q, cuda_kernel *k, const hn_device_launch *l,
+                            void **params) {
+    cuda_dev *d = dev_of(&q->base);
+    const void *scratch = l->scratch ? l->scratch : (const void *)(uintptr_t)d->nothing;
+    params[l->arg_count + 1 + l->param_count] = &scratch;
+    return hn_cuda_check(d,
+                         d->cuda.cuLaunchKernel(k->function, (unsigned)l->groups[0],
+                                                (unsigned)l->groups[1], (unsigned)l->groups[2],
+                                                l->threads[0], l->threads[1] ? l->threads[1] : 1,
+                                                l->threads[2] ? l->threads[2] : 1,
+                                                (unsigned)l->shared_bytes, q->stream, params, NULL),
+                         "cuLaunchKernel");
+}
+
+static hn_status launch_kernel(cuda_queue *q, cuda_kernel *k, const hn_device_launch *l) {
+    hn_device_layout once = {.ready_for = NULL}, *layout = l->layout ? l->layout : &once;
+    if (HN_UNLIKELY(layout->ready_for != k)) {
+        if (!l->layout) HN_TRY(grow_params(q, l->arg_count + l->param_count + 2));
+        if (!l->layout) once.entries = q->params;
+        HN_TRY(prepare_launch(q, k, l, &layout->word, layout->entries));
+        layout->ready_for = k;
+    }
+    hn_status status = launch_now(q, k, l, layout->entries);
     return HN_LIKELY(!status) ? NULL : hn_cuda_explain(k, l, status);
 }
 
@@ -264,7 +283,7 @@ hn_status hn_cuda_launch(hn_queue *queue, const hn_device_launch *l, hn_device_f
         return NULL; /* none, which CUDA refuses */
     if (HN_UNLIKELY(l->step >= q->step_count))
         return HN_ERROR(HN_INTERNAL, "a queue of %u steps gets step %u", q->step_count, l->step);
-    HN_TRY(hn_cuda_enter(dev_of(queue), &pushed));
+    HN_TRY(hn_cuda_enter_queue((cuda_queue *)queue, &pushed));
     hn_cuda_note_launches(q, &(cuda_launches){.count = 1,
                                               .first = l->step,
                                               .until = l->step + 1,
@@ -310,7 +329,7 @@ hn_status hn_cuda_finish(hn_queue *queue, hn_device_fault *out) {
     hn_device_fault ignored = {.is_set = false};
     bool pushed = false;
     *out = ignored;
-    hn_status status = hn_cuda_enter(dev_of(queue), &pushed);
+    hn_status status = hn_cuda_enter_queue((cuda_queue *)queue, &pushed);
     if (!status) status = finish_work(q);
     else wait_anyway(q);
     hn_cuda_stage_finish(q, !status);

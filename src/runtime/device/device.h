@@ -100,6 +100,15 @@ typedef struct hn_device_fault {
     uint32_t step; /* the first step that found something wrong */
 } hn_device_fault;
 
+/* Of a launch that is given again and again: what the row makes of it is kept here. Addresses in `args`
+ * and scratch memory may change; when one becomes NULL, or is NULL no longer, `ready_for` is set to
+ * NULL. Other things stay. */
+typedef struct hn_device_layout {
+    void **entries; /* arg_count + param_count + 2 of them, the row's own; as is `word` */
+    uint64_t word;
+    const void *ready_for; /* the kernel that it was made for; NULL: not yet */
+} hn_device_layout;
+
 /* One call of a kernel. Addresses and numbers are read before `launch` returns. */
 typedef struct hn_device_launch {
     void *kernel;      /* from `find` */
@@ -115,6 +124,7 @@ typedef struct hn_device_launch {
     int64_t shared_bytes;  /* of a group */
     void *scratch;         /* memory of this device ... */
     size_t scratch_stride; /* ... and bytes from one part, or group, to the next */
+    hn_device_layout *layout; /* of rows with `keeps_layouts`; NULL: the launch is given once */
 } hn_device_launch;
 
 /* The operations of henry/abi/extern_abi.h that a device has. A program calls one on the device if
@@ -139,6 +149,7 @@ struct hn_device_ops {
     hn_device_kind kind;    /* of buffers and tensors */
     hnb_target_kind target; /* of code that it runs */
     bool takes_callers;     /* a context and an allocator of the caller's */
+    bool keeps_layouts;     /* launches that are given again have one */
     /* DLPack's numbers of its memory, and of memory of the host that its driver has pinned; 0: it
      * has none */
     int32_t dlpack_type, dlpack_pinned_type;

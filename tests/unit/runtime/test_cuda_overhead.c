@@ -1,14 +1,16 @@
-/* test_cuda_overhead.c: what a launch costs the host in the row of CUDA, above the driver's call. It
- * prints figures: with the driver's own function, and with one that does nothing in its place, which
+/* test_cuda_overhead.c: what a launch costs the host in the row of CUDA, above the driver's call, and
+ * what a run costs above its launches and a wait. It prints figures: with the driver's own function, and with one that does nothing in its place, which
  * is what the row takes itself. With the stand-in for the driver only the latter means something;
  * tests/unit/runtime/test_cuda_row.c says how a real driver is found. */
-#include "runtime/device/cuda.h"
+#define HN_FIXTURE_CUDA
+#include "unit/runtime/module_fixture.h"
 
 #include "base/trace.h"
+#include "runtime/device/cuda.h"
 #include "runtime/device/rows.h"
+#include "runtime/module_impl.h"
 #include "support/cuda_standin.h"
 #include "support/driver_leaks.h"
-#include "unit/harness.h"
 
 #include <stdlib.h>
 
@@ -42,8 +44,9 @@ typedef struct bench {
     hn_queue *queue;
     hn_device_program *code;
     hn_device_launch launch;
-    void *args[ARGS_MAX];
+    void *args[ARGS_MAX], *entries[ARGS_MAX + 3];
     long long param;
+    hn_device_layout layout;
 } bench;
 
 static hn_status open_bench(uint32_t args, bench *b) {
@@ -68,7 +71,9 @@ static hn_status open_bench(uint32_t args, bench *b) {
                                    .param_count = 1,
                                    .extent = 1,
                                    .groups = {1, 1, 1},
-                                   .threads = {32, 1, 1}};
+                                   .threads = {32, 1, 1},
+                                   .layout = &b->layout};
+    b->layout.entries = b->entries;
     return NULL;
 }
 
@@ -161,6 +166,68 @@ TEST(launches) {
     measure_args(3);
     measure_args(20);
     measure_args(ARGS_MAX);
+}
+
+/* ---- runs: all that the runtime does, with a driver whose launches and waits do nothing ---- */
+
+static hn_cuda_result wait_for_nothing(hn_cuda_stream stream) {
+    (void)stream;
+    return HN_CUDA_SUCCESS;
+}
+
+#define CHAIN_BEGIN                                                                                \
+    "buffer b1 : input f32[4] source 0 buffer b2 : temp f32[4] bytes(16) "                         \
+    "buffer b3 : temp f32[4] bytes(16) buffer b4 : output f32[4] bytes(16) " KERNELS               \
+    "input \"x\" : f32[4] strides [1] in b1 call k4(b1 f32, out b2 f32) extent(4) "
+#define TWO_MORE "call k4(b2 f32, out b3 f32) extent(4) call k4(b3 f32, out b2 f32) extent(4) "
+#define CHAIN_END                                                                                  \
+    "call k4(b2 f32, out b4 f32) extent(4) output tensor \"y\" : f32[4] strides [1] in b4"
+
+static hn_tensor *there(void *data) {
+    const int64_t count = 4;
+    hn_tensor *t = NULL;
+    EXPECT_OK(hn_tensor_create(&(hn_tensor_desc){.type = HN_F32,
+                                                 .rank = 1,
+                                                 .sizes = &count,
+                                                 .data = data,
+                                                 .device = {HN_DEVICE_CUDA, 0}},
+                               &t));
+    return t;
+}
+
+static void measure_runs(const char *text, uint32_t launches) {
+    double times[ROUNDS];
+    hn_module *m = cuda_standin_find() ? load_text(text, NULL) : NULL;
+    if (!m) return; /* a real driver does not know the kernels */
+    cuda_dev *d = (cuda_dev *)m->device;
+    void *memory = d->base.ops->alloc(&d->base, 128);
+    hn_tensor *in = there(memory), *out = there((uint8_t *)memory + 64);
+    EXPECT_OK(hn_module_run(m, &in, 1, &out, 1));
+    const hn_cuda real = d->cuda;
+    (void)real.cuCtxPushCurrent(d->context);
+    d->cuda.cuLaunchKernel = launch_nothing;
+    d->cuda.cuStreamSynchronize = wait_for_nothing;
+    for (int round = 0; round < ROUNDS; round++) {
+        const int64_t begin = hn_now_ns();
+        for (int k = 0; k < LAUNCHES; k++) EXPECT_OK(hn_module_run(m, &in, 1, &out, 1));
+        times[round] = (double)(hn_now_ns() - begin) / LAUNCHES;
+    }
+    d->cuda = real;
+    (void)real.cuCtxPopCurrent(&(hn_cuda_context){NULL});
+    qsort(times, ROUNDS, sizeof *times, compare);
+    fprintf(stderr,
+            "note: a run of %u launches, tensors on the device: %.0f ns without the driver\n",
+            launches, times[ROUNDS / 2]);
+    hn_tensor_release(in), hn_tensor_release(out);
+    d->base.ops->free(&d->base, memory);
+    hn_module_release(m);
+}
+
+TEST(runs) {
+    measure_runs(CHAIN_BEGIN CHAIN_END, 2);
+    measure_runs(CHAIN_BEGIN TWO_MORE TWO_MORE TWO_MORE TWO_MORE TWO_MORE TWO_MORE TWO_MORE TWO_MORE
+                     TWO_MORE CHAIN_END,
+                 20);
 }
 
 TEST_MAIN
