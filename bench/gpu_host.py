@@ -3,8 +3,8 @@
     gpu_host.py --subject PROGRAM [-o RESULTS.jsonl] [--device cuda] [--no-inductor]
 
 Two functions of 1,024 elements: one kernel, and 20 kernels of which each needs the one before. For Henry: what the launches of a run take on the host
-(`submit_us`), and a whole call, with inputs and outputs in the host's memory (`call_us`); on CUDA beside as many launches of an empty kernel by the driver alone,
-with a wait behind them. For torch.compile: a call, without waiting, and with.
+(`submit_us`), and a whole call, with inputs and outputs in the host's memory (`call_us`) and in that of the device (`call_there_us`); on CUDA beside as many
+launches of an empty kernel by the driver alone, with a wait behind them. For torch.compile: a call, without waiting, and with.
 """
 
 import argparse
@@ -63,7 +63,7 @@ def measure(options, name, function):
             result["henry_failed"] = done.stderr.strip() or f"status {done.returncode}"
         else:
             subject = json.loads(done.stdout)
-            result.update({k: subject[k] for k in ("kernels", "submit_us", "call_us", "bare_launch_us", "bare_run_us") if k in subject})
+            result.update({k: subject[k] for k in ("kernels", "submit_us", "call_us", "call_there_us", "bare_launch_us", "bare_run_us") if k in subject})
         if options.device.startswith("cuda") and not options.no_inductor:
             inputs = [t.cuda() for t in inputs]
             compiled = torch.compile(function, dynamic=False)
@@ -78,6 +78,8 @@ def describe(line):
     if "henry_failed" in line:
         return f"{line['host']}: Henry failed: {line['henry_failed'][:200]}"
     text = f"{line['host']}: {line['kernels']} kernels, launches {line['submit_us']:.2f} us, call {line['call_us']:.2f} us"
+    if "call_there_us" in line:
+        text += f", with tensors on the device {line['call_there_us']:.2f} us"
     if "bare_launch_us" in line:
         above = 1e3 * (line["submit_us"] / line["kernels"] - line["bare_launch_us"])
         text += f"; by the driver alone a launch {line['bare_launch_us']:.2f} us (Henry {above:+.0f} ns), all and waiting {line['bare_run_us']:.2f} us"

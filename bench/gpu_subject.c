@@ -11,7 +11,8 @@
  * several sets of memory, of --rotate bytes together, which the runs take in turns, so that no
  * cache has what a run reads. That needs the runtime's own functions.
  *
- * Host time: `submit_us` is what it takes to give the steps of a run to the device. --bare: also what
+ * Host time: `call_us` is a call with inputs and outputs in the host's memory, `call_there_us` one with
+ * both in that of the device. `submit_us` is what it takes to give the steps of a run to the device. --bare: also what
  * as many launches take that call the driver directly (gpu_launch.h; CUDA only).
  *
  * Prints one JSON line; with --seconds 0 nothing: outputs are all that is wanted. */
@@ -45,7 +46,7 @@ typedef struct subject {
     hn_tensor *inputs[MAX_TENSORS], *outputs[MAX_TENSORS];
     uint32_t input_count, output_count;
     hn_compile_stats stats;
-    int64_t load_ns, first_ns, call_ns;
+    int64_t load_ns, first_ns, call_ns, call_there_ns;
     /* sets of memory: per set an address for each place of `io` */
     uint32_t set_count;
     void **sets[MAX_SETS];
@@ -175,21 +176,116 @@ static hn_status load_module(subject *s, bool profile) {
     return NULL;
 }
 
-/* First a module as users have it: its first run, outputs, and the time of a call with its copies. */
-static hn_status run_as_users_do(subject *s) {
+/* The median of calls, of which there are no more than `seconds` have room for. */
+static hn_status time_calls(subject *s, hn_status (*call)(subject *s, int64_t *out_ns),
+                            int64_t *out_ns) {
     double calls[CALLS];
-    HN_TRY(load_module(s, false));
-    HN_TRY(make_inputs(s));
-    HN_TRY(run_once(s, &s->first_ns));
-    HN_TRY(write_outputs(s));
     int count = 0;
     const int64_t begin = hn_now_ns();
     while (count < CALLS && (double)(hn_now_ns() - begin) < 1e9 * s->o.seconds) {
         int64_t ns;
-        HN_TRY(run_once(s, &ns));
+        HN_TRY(call(s, &ns));
         calls[count++] = (double)ns;
     }
-    s->call_ns = count ? (int64_t)median(calls, (size_t)count) : 0;
+    *out_ns = count ? (int64_t)median(calls, (size_t)count) : 0;
+    return NULL;
+}
+
+/* ---- the same with tensors in memory of the device ---- */
+
+typedef struct device_memory {
+    hn_dev *dev;
+    void *memory;
+} device_memory;
+
+static void free_device_memory(void *user) {
+    device_memory *d = user;
+    hn_dev_free(d->dev, d->memory);
+    hn_dev_release(d->dev);
+    free(d);
+}
+
+/* Memory of the device with the content of a tensor. */
+static hn_status copy_there(hn_module *m, hn_queue *queue, const hn_tensor *t, device_memory *out) {
+    hn_device_fault fault;
+    int64_t bytes;
+    HN_TRY(hn_extent_bytes(hn_tensor_rank(t), hn_tensor_sizes(t), hn_tensor_strides(t),
+                           (uint32_t)hn_scalar_type_bytes(hn_tensor_type(t)), &bytes));
+    out->memory = hn_dev_alloc(m->device, bytes ? (size_t)bytes : 1);
+    if (!out->memory) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for an input");
+    if (bytes)
+        HN_TRY(m->device->ops->copy_in(queue, out->memory, hn_tensor_data(t), (size_t)bytes));
+    return m->device->ops->finish(queue, &fault);
+}
+
+static hn_status move_there(subject *s, hn_queue *queue, hn_tensor **t) {
+    hn_module *m = s->module;
+    device_memory *d = calloc(1, sizeof *d);
+    hn_tensor *moved = NULL;
+    if (!d) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory");
+    d->dev = hn_dev_retain(m->device);
+    hn_status status = copy_there(m, queue, *t, d);
+    if (!status)
+        status =
+            hn_tensor_create(&(hn_tensor_desc){.type = hn_tensor_type(*t),
+                                               .rank = hn_tensor_rank(*t),
+                                               .sizes = hn_tensor_sizes(*t),
+                                               .strides = hn_tensor_strides(*t),
+                                               .data = d->memory,
+                                               .free_data = free_device_memory,
+                                               .free_user = d,
+                                               .device = {m->device->ops->kind, m->device->number}},
+                             &moved);
+    if (status) {
+        free_device_memory(d);
+        return status;
+    }
+    hn_tensor_release(*t);
+    *t = moved;
+    return NULL;
+}
+
+static hn_status move_inputs(subject *s) {
+    hn_context *c;
+    HN_TRY(hn_context_take(s->module, &c));
+    hn_status status = NULL;
+    for (uint32_t k = 0; k < s->input_count && !status; k++)
+        if (s->inputs[k] && !s->module->input_is_hosts[k])
+            status = move_there(s, c->places[HN_PLACE_KERNELS].queue, &s->inputs[k]);
+    hn_context_give(s->module, c);
+    return status;
+}
+
+static hn_status call_there(subject *s, int64_t *out_ns) {
+    hn_tensor *outputs[MAX_TENSORS] = {NULL};
+    const int64_t begin = hn_now_ns();
+    HN_TRY(hn_module_run_with(s->module, &(hn_run_options){.device_outputs = true}, s->inputs,
+                              s->input_count, outputs, s->output_count));
+    *out_ns = hn_now_ns() - begin;
+    for (uint32_t k = 0; k < s->output_count; k++) hn_tensor_release(outputs[k]);
+    return NULL;
+}
+
+/* Of devices that take such tensors. */
+static hn_status time_calls_there(subject *s) {
+    if (s->module->place_count == 1 || !s->module->device->facts.has_addresses) return NULL;
+    HN_TRY(move_inputs(s));
+    HN_TRY(time_calls(s, call_there, &s->call_there_ns));
+    for (uint32_t k = 0; k < s->input_count; k++) {
+        hn_tensor_release(s->inputs[k]);
+        s->inputs[k] = NULL;
+    }
+    return make_inputs(s); /* for what comes behind */
+}
+
+/* First a module as users have it: its first run, outputs, and the time of a call with its copies. */
+static hn_status run_as_users_do(subject *s) {
+    HN_TRY(load_module(s, false));
+    HN_TRY(make_inputs(s));
+    HN_TRY(run_once(s, &s->first_ns));
+    HN_TRY(write_outputs(s));
+    HN_TRY(time_calls(s, run_once, &s->call_ns));
+    HN_TRY(time_calls_there(s));
     hn_module_release(s->module);
     s->module = NULL;
     return NULL;
@@ -346,6 +442,7 @@ static void print_report(subject *s) {
            (unsigned long long)m.peak_workspace_bytes);
     printf(", \"call_us\": %.2f, \"device_us\": %.3f", (double)s->call_ns / 1e3,
            median(s->run_us, BLOCKS));
+    if (s->call_there_ns) printf(", \"call_there_us\": %.2f", (double)s->call_there_ns / 1e3);
     printf(", \"device_min_us\": %.3f", s->run_us[0]); /* they are sorted now */
     printf(", \"submit_us\": %.3f", s->submit_us);
     if (s->o.bare)
