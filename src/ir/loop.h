@@ -141,6 +141,7 @@ typedef struct hn_operation {
     uint32_t dtypes;
     uint32_t epilogues; /* bit k: ends with hn_epilogue k */
     uint32_t does;
+    uint32_t channels_last; /* of CONV: bit k: operands of hn_dtype k better lie so */
     /* whether it does a call of such dtypes; NULL: any */
     bool (*takes)(const hn_sym *sym, const hn_extern *call);
 } hn_operation;

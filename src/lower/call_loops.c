@@ -155,6 +155,7 @@ static hn_sid load_temp(nest *x, const temp *t, const hn_expr *at) {
 typedef struct ending {
     const hn_expr *extents;
     uint32_t rank, out;                /* strides */
+    bool channels_last;                /* in memory */
     hn_expr bias_strides[HN_MAX_RANK]; /* of operand 3 */
 } ending;
 
@@ -171,12 +172,19 @@ static hn_sid load_bias(nest *x, const hn_expr *at, const ending *e) {
     return cast(x, load(x, o->buffer, index), x->m->sums);
 }
 
+/* A dimension for each one of the result, in the order of memory. */
+static void add_points(nest *x, const ending *e, hn_expr *at) {
+    uint32_t order[HN_MAX_RANK];
+    lower_order(e->rank, e->channels_last, order);
+    for (uint32_t k = 0; k < e->rank; k++) at[order[k]] = add_dim(x, false, e->extents[order[k]]);
+}
+
 /* out = sum + bias, narrowed */
 static hn_status end_sum(maker *m, const ending *e, const temp *sums) {
     hn_expr at[HN_MAX_RANK];
     nest x;
     begin(m, HN_LOOP_POINTWISE, HN_OP_NONE, &x);
-    add_dims(&x, false, e->extents, e->rank, at);
+    add_points(&x, e, at);
     hn_sid value = load_temp(&x, sums, at);
     if (m->call->operands[BIAS].buffer) value = elem(&x, HN_OP_ADD, value, load_bias(&x, at, e), 0);
     hn_buf out = m->call->operands[OUT].buffer;
@@ -291,10 +299,11 @@ static hn_status conv_loops(maker *m) {
     ending e = {.extents = extents,
                 .rank = 5,
                 .out = HN_CONV_OUT,
+                .channels_last = lower_are_last(m->l, &p[HN_CONV_OUT], 5),
                 .bias_strides = {zero, m->l->one, zero, zero, zero}};
     nest x;
     begin(m, HN_LOOP_REDUCE, HN_OP_SUM, &x);
-    add_dims(&x, false, extents, 5, at);
+    add_points(&x, &e, at);
     k[0] = add_dim(&x, true, quotient(m, p[HN_CONV_C], p[HN_CONV_GROUPS]));
     add_dims(&x, true, &p[HN_CONV_KERNEL], 3, &k[1]);
     return finish_sum(&x, conv_product(&x, at, k), at, &e);

@@ -21,16 +21,7 @@ static hn_status adopt_constant(lower *l, const hn_input *in) {
         hn_graph_add_tensor(l->root, vi->dtype, vi->rank, vi->sizes, vi->strides, HN_STR(""));
     HN_TRY(hn_graph_status(l->root));
     HN_TRY(hn_graph_add_input(l->root, copy));
-    lower_value *lv = &l->values[in->value];
-    *lv = (lower_value){.defined = true, .strides = strides, .offset = l->zero, .loads = 1};
-    hn_buffer buffer = {.kind = HN_BUFFER_INPUT,
-                        .dtype = vi->dtype,
-                        .rank = vi->rank,
-                        .sizes = vi->sizes,
-                        .strides = strides,
-                        .input = l->root->inputs.count - 1,
-                        .extent = l->zero};
-    return hn_program_add_buffer(l->p, buffer, &lv->buffer);
+    return lower_constant(l, in->value, l->root->inputs.count - 1, strides);
 }
 
 static hn_status lower_branch(lower *outer, const hn_node_info *n, hn_graph *branch) {
@@ -42,6 +33,7 @@ static hn_status lower_branch(lower *outer, const hn_node_info *n, hn_graph *bra
                .zero = outer->zero,
                .one = outer->one,
                .operations = outer->operations,
+               .relaid_bytes = outer->relaid_bytes,
                .origin = outer->origin,
                .is_branch = true,
                .root = outer->root};

@@ -130,21 +130,12 @@ static void put_spatial(lower *l, const hn_expr *source, uint32_t spatial, hn_ex
     for (uint32_t s = 0; s < 3; s++) out[s] = s + spatial < 3 ? pad : source[s + spatial - 3];
 }
 
-hn_status lower_conv(lower *l, const hn_node_info *n) {
-    hn_value x = n->args[0].as.value, w = n->args[1].as.value, v = n->results[0];
-    hn_value bias = n->args[2].kind == HN_ARG_VALUE ? n->args[2].as.value : 0;
-    const hn_value_info *xi = info(l, x), *wi = info(l, w), *out = info(l, v);
+void lower_conv_sizes(lower *l, const hn_node_info *n, hn_extern *e) {
+    const hn_value_info *xi = info(l, n->args[0].as.value), *wi = info(l, n->args[1].as.value),
+                        *out = info(l, n->results[0]);
     uint32_t spatial = xi->rank - 2;
-    HN_TRY(lower_realize(l, x));
-    HN_TRY(lower_realize(l, w));
-    if (bias) HN_TRY(lower_realize_contiguous(l, bias));
-    HN_TRY(lower_new_buffer(l, v, NULL));
-    hn_extern e = {.kind = HN_EXTERN_CONV,
-                   .operand_count = 6,
-                   .operands = {operand(l, v, true), operand(l, x, false), operand(l, w, false),
-                                operand(l, bias, false)}};
-    fill(l, &e, HN_CONV_PARAM_COUNT);
-    hn_expr *p = e.params;
+    fill(l, e, HN_CONV_PARAM_COUNT);
+    hn_expr *p = e->params;
     p[HN_CONV_N] = xi->sizes[0];
     p[HN_CONV_C] = xi->sizes[1];
     p[HN_CONV_O] = out->sizes[1];
@@ -156,6 +147,30 @@ hn_status lower_conv(lower *l, const hn_node_info *n) {
     put_spatial(l, n->args[4].as.exprs, spatial, l->zero, &p[HN_CONV_PADDING]);
     put_spatial(l, n->args[5].as.exprs, spatial, l->one, &p[HN_CONV_DILATION]);
     p[HN_CONV_TRANSPOSED] = n->args[6].as.b ? l->one : l->zero;
+}
+
+/* Memory of x, w, the bias and the result. */
+static hn_status conv_memory(lower *l, hn_value x, hn_value w, hn_value bias, hn_value v) {
+    const bool last = l->channels_last && l->channels_last[v];
+    hn_expr strides[HN_MAX_RANK];
+    HN_TRY(last ? lower_realize_last(l, x) : lower_realize(l, x));
+    HN_TRY(last ? lower_realize_last(l, w) : lower_realize(l, w));
+    if (bias) HN_TRY(lower_realize_contiguous(l, bias));
+    lower_default_strides(l, v, strides);
+    return lower_new_buffer(l, v, last ? strides : NULL); /* an output is copied then */
+}
+
+hn_status lower_conv(lower *l, const hn_node_info *n) {
+    hn_value x = n->args[0].as.value, w = n->args[1].as.value, v = n->results[0];
+    hn_value bias = n->args[2].kind == HN_ARG_VALUE ? n->args[2].as.value : 0;
+    uint32_t spatial = info(l, x)->rank - 2;
+    HN_TRY(conv_memory(l, x, w, bias, v));
+    hn_extern e = {.kind = HN_EXTERN_CONV,
+                   .operand_count = 6,
+                   .operands = {operand(l, v, true), operand(l, x, false), operand(l, w, false),
+                                operand(l, bias, false)}};
+    lower_conv_sizes(l, n, &e);
+    hn_expr *p = e.params;
     put_conv_strides(l->values[x].strides, spatial, &p[HN_CONV_X]);
     put_conv_strides(l->values[w].strides, spatial, &p[HN_CONV_W]);
     put_conv_strides(l->values[v].strides, spatial, &p[HN_CONV_OUT]);

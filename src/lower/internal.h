@@ -26,6 +26,10 @@ typedef struct lower {
     lower_value *values;
     uint32_t *uses;   /* per value: operands and outputs that read it */
     uint32_t *output; /* per value: 1 + index of the first graph output that is it, 0: none */
+    /* per value: its memory has channels last, where the choice is free; NULL: the target has no
+     * such wish */
+    bool *channels_last;
+    size_t *relaid_bytes; /* of weights, in the whole program */
     hn_expr zero, one;
     hn_map sums;                     /* of index.c: hash of (offset, indices, strides) -> the sum */
     const hn_operations *operations; /* of hn_lower */
@@ -71,17 +75,39 @@ hn_expr lower_gen_indirect(lower_body *b, const hn_node_info *n, hn_sid value, h
                            bool wrap);
 
 /* realize.c: memory */
-/* A fresh buffer for `v` (row-major, or the recorded strides when `v` is a graph output); state
- * becomes memory. */
+/* A fresh buffer for `v` (with the strides of layout.c, or the recorded ones when `v` is a graph
+ * output); state becomes memory. */
 hn_status lower_new_buffer(lower *l, hn_value v, const hn_expr *strides_or_null) HN_MUST_USE;
 /* Makes `v` memory, if it is not. */
 hn_status lower_realize(lower *l, hn_value v) HN_MUST_USE;
 /* Makes `v` memory that is row-major contiguous. */
 hn_status lower_realize_contiguous(lower *l, hn_value v) HN_MUST_USE;
+/* Copies `v` into memory with these strides. */
+hn_status lower_realize_in(lower *l, hn_value v, const hn_expr *strides) HN_MUST_USE;
 /* A pointwise loop over the elements of `x` that stores them to `buffer` at offset + strides. */
 hn_status lower_copy_loop(lower *l, hn_value x, hn_buf buffer, hn_expr offset,
                           const hn_expr *strides) HN_MUST_USE;
 void lower_loop_vars(lower *l, hn_loop *loop, const hn_expr *extents, uint32_t count);
+
+/* layout.c: channels in front of places, or behind them */
+hn_status lower_layouts(lower *l) HN_MUST_USE; /* fills l->channels_last */
+/* Those of fresh memory. */
+void lower_default_strides(lower *l, hn_value v, hn_expr *out);
+/* The dimensions as they lie in memory, the outermost first. */
+void lower_order(uint32_t rank, bool channels_last, uint32_t *out);
+bool lower_are_last(const lower *l, const hn_expr *strides, uint32_t rank);
+/* Makes `v` memory with channels last. */
+hn_status lower_realize_last(lower *l, hn_value v) HN_MUST_USE;
+/* lower.c: `v` is constant `input` of the program. */
+hn_status lower_constant(lower *l, hn_value v, uint32_t input, const hn_expr *strides) HN_MUST_USE;
+/* externs.c: the sizes among the parameters of a convolution. */
+void lower_conv_sizes(lower *l, const hn_node_info *n, hn_extern *e);
+
+/* nodes.c: the loop of a reduction: its parallel dims are those of the operand of `n` not in
+ * `is_red`, as the result lies in memory, followed by those that are. Fills at[d] with the variable
+ * of dim d. */
+void lower_split_loop(lower *l, hn_loop *loop, const hn_node_info *n, const bool *is_red,
+                      hn_expr *at);
 
 /* window.c: a reduction over windows of a few elements (`is_red`: per dim of the operand), and its
  * lowering. */

@@ -58,7 +58,21 @@ hn_status lower_count_uses(lower *l) {
         l->uses[v]++;
         if (!l->output[v]) l->output[v] = k + 1;
     }
-    return NULL;
+    return lower_layouts(l);
+}
+
+hn_status lower_constant(lower *l, hn_value v, uint32_t input, const hn_expr *strides) {
+    const hn_value_info *vi = hn_graph_value(l->g, v);
+    lower_value *lv = &l->values[v];
+    *lv = (lower_value){.defined = true, .strides = strides, .offset = l->zero, .loads = 1};
+    hn_buffer buffer = {.kind = HN_BUFFER_INPUT,
+                        .dtype = vi->dtype,
+                        .rank = vi->rank,
+                        .sizes = vi->sizes,
+                        .strides = strides,
+                        .input = input,
+                        .extent = l->zero};
+    return hn_program_add_buffer(l->p, buffer, &lv->buffer);
 }
 
 static hn_status add_input(lower *l, uint32_t index) {
@@ -151,8 +165,10 @@ static hn_status add_result(lower *l, uint32_t k) {
 
 hn_status hn_lower(hn_graph *graph, const hn_operations *operations, hn_arena *arena,
                    hn_arena *scratch, hn_program **out) {
+    size_t relaid_bytes = 0;
     lower l = {.g = graph,
                .root = graph,
+               .relaid_bytes = &relaid_bytes,
                .operations = operations,
                .sym = graph->sym,
                .arena = arena,

@@ -121,15 +121,16 @@ hn_status lower_cat(lower *l, const hn_node_info *n) {
     return NULL;
 }
 
-/* A loop whose parallel dims are those of x not in `is_red`, followed by those that are. Fills
- * at[d] with the variable of dim d. */
-static void split_loop(lower *l, hn_loop *loop, const hn_value_info *xi, const bool *is_red,
-                       hn_expr *at) {
+void lower_split_loop(lower *l, hn_loop *loop, const hn_node_info *n, const bool *is_red,
+                      hn_expr *at) {
+    const hn_value_info *xi = hn_graph_value(l->g, n->args[0].as.value);
+    const bool last = l->channels_last && l->channels_last[n->results[0]];
     hn_expr extents[HN_MAX_RANK] = {0};
-    uint32_t order[HN_MAX_RANK], count = 0;
+    uint32_t kept[HN_MAX_RANK], order[HN_MAX_RANK], count = 0;
     for (uint32_t d = 0; d < xi->rank; d++)
-        if (!is_red[d]) order[count++] = d;
-    loop->rank = count;
+        if (!is_red[d]) kept[loop->rank++] = d;
+    lower_order(loop->rank, last && loop->rank > 1 && kept[1] == 1, order);
+    for (; count < loop->rank; count++) order[count] = kept[order[count]];
     for (uint32_t d = 0; d < xi->rank; d++)
         if (is_red[d]) order[count++] = d;
     loop->red_rank = count - loop->rank;
@@ -150,7 +151,7 @@ hn_status lower_reduce(lower *l, const hn_node_info *n) {
     if (lower_is_small_window(l, n, is_red)) return lower_window_reduce(l, n, is_red);
     hn_loop loop = {.kind = HN_LOOP_REDUCE, .reduce_op = n->op};
     hn_expr at[HN_MAX_RANK], out_idx[HN_MAX_RANK];
-    split_loop(l, &loop, xi, is_red, at);
+    lower_split_loop(l, &loop, n, is_red, at);
     lower_body b;
     lower_body_init(&b, l);
     hn_sid value = lower_gen(&b, x, at);
@@ -174,7 +175,7 @@ hn_status lower_scan(lower *l, const hn_node_info *n) {
     if (xi->rank) is_red[lower_int(l, &n->args[1])] = true;
     hn_loop loop = {.kind = HN_LOOP_SCAN, .reduce_op = n->op};
     hn_expr at[HN_MAX_RANK];
-    split_loop(l, &loop, xi, is_red, at);
+    lower_split_loop(l, &loop, n, is_red, at);
     lower_body b;
     lower_body_init(&b, l);
     hn_sid value = lower_gen(&b, x, at);

@@ -9,11 +9,11 @@ void lower_loop_vars(lower *l, hn_loop *loop, const hn_expr *extents, uint32_t c
 
 hn_status lower_new_buffer(lower *l, hn_value v, const hn_expr *wanted) {
     const hn_value_info *vi = hn_graph_value(l->g, v);
-    if (!wanted && l->output[v]) wanted = vi->strides;
     hn_expr *strides;
     HN_NEW(l->arena, strides, vi->rank);
     if (wanted) memcpy(strides, wanted, vi->rank * sizeof *strides);
-    else hn_contiguous_strides(l->sym, vi->sizes, vi->rank, strides);
+    else if (l->output[v]) hn_value_strides(l->sym, vi, strides);
+    else lower_default_strides(l, v, strides);
     hn_buffer buffer = {.kind = l->output[v] ? HN_BUFFER_OUTPUT : HN_BUFFER_TEMP,
                         .dtype = vi->dtype,
                         .rank = vi->rank,
@@ -36,16 +36,20 @@ hn_status lower_copy_loop(lower *l, hn_value x, hn_buf buffer, hn_expr offset,
                           const hn_expr *strides) {
     const hn_value_info *vi = hn_graph_value(l->g, x);
     hn_loop loop = {.kind = HN_LOOP_POINTWISE, .rank = vi->rank};
-    lower_loop_vars(l, &loop, vi->sizes, vi->rank);
+    hn_expr extents[HN_MAX_RANK] = {0}, at[HN_MAX_RANK] = {0};
+    uint32_t order[HN_MAX_RANK];
+    lower_order(vi->rank, lower_are_last(l, strides, vi->rank), order);
+    for (uint32_t k = 0; k < vi->rank; k++) extents[k] = vi->sizes[order[k]];
+    lower_loop_vars(l, &loop, extents, vi->rank);
+    for (uint32_t k = 0; k < vi->rank; k++) at[order[k]] = loop.vars[k];
     lower_body b;
     lower_body_init(&b, l);
-    hn_sid value = lower_gen(&b, x, loop.vars);
+    hn_sid value = lower_gen(&b, x, at);
     if (b.failed) return b.failed;
     loop.body = b.body;
-    loop.store =
-        (hn_loop_store){.buffer = buffer,
-                        .value = value,
-                        .index = lower_index_linear(l, offset, loop.vars, strides, vi->rank)};
+    loop.store = (hn_loop_store){.buffer = buffer,
+                                 .value = value,
+                                 .index = lower_index_linear(l, offset, at, strides, vi->rank)};
     hn_item item;
     return hn_program_add_loop(l->p, &loop, l->origin, &item);
 }
@@ -82,9 +86,17 @@ hn_status lower_realize_contiguous(lower *l, hn_value v) {
         return NULL;
     }
     const hn_value_info *vi = hn_graph_value(l->g, v);
+    hn_expr strides[HN_MAX_RANK];
+    hn_contiguous_strides(l->sym, vi->sizes, vi->rank, strides);
+    return lower_realize_in(l, v, strides);
+}
+
+hn_status lower_realize_in(lower *l, hn_value v, const hn_expr *wanted) {
+    lower_value *lv = &l->values[v];
+    const hn_value_info *vi = hn_graph_value(l->g, v);
     hn_expr *strides;
     HN_NEW(l->arena, strides, vi->rank);
-    hn_contiguous_strides(l->sym, vi->sizes, vi->rank, strides);
+    memcpy(strides, wanted, vi->rank * sizeof *strides);
     hn_buffer buffer = {.kind = HN_BUFFER_TEMP,
                         .dtype = vi->dtype,
                         .rank = vi->rank,

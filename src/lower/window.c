@@ -133,13 +133,12 @@ hn_status lower_window_reduce(lower *l, const hn_node_info *n, const bool *is_re
     if (looks_through_window(l, x, &base) && l->values[base].ops > 0)
         HN_TRY(lower_realize(l, base));
     hn_loop loop = {.kind = HN_LOOP_POINTWISE};
-    hn_expr extents[HN_MAX_RANK] = {0}, at[HN_MAX_RANK], out_idx[HN_MAX_RANK];
-    for (uint32_t d = 0; d < xi->rank; d++)
-        if (!is_red[d]) extents[loop.rank++] = xi->sizes[d];
-    lower_loop_vars(l, &loop, extents, loop.rank);
-    uint32_t out_rank = 0, var = 0;
+    hn_expr at[HN_MAX_RANK], out_idx[HN_MAX_RANK];
+    lower_split_loop(l, &loop, n, is_red, at);
+    loop.red_rank = 0; /* the taps are in the expression */
+    uint32_t out_rank = 0;
     for (uint32_t d = 0; d < xi->rank; d++) {
-        if (!is_red[d]) out_idx[out_rank++] = at[d] = loop.vars[var++];
+        if (!is_red[d]) out_idx[out_rank++] = at[d];
         else if (keepdim) out_idx[out_rank++] = l->zero;
     }
     lower_body b;

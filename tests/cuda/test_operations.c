@@ -241,6 +241,38 @@ TEST(convolutions) {
         }
 }
 
+/* Channels that are read in eights: of a group, of a part of memory, of one place. */
+static operation conv_of_eights(hn_dtype dtype, double tolerance, int64_t groups, int64_t more) {
+    enum { N = 2, C = 48, O = 70, H = 6, W = 5, K = 3, OH = 3, OW = 5 };
+    const int64_t each = C / groups, all = C + more;
+    operation o = {.kind = HN_EXTERN_CONV,
+                   .operand_count = 6,
+                   .param_count = HN_CONV_PARAM_COUNT,
+                   .dtypes = {dtype, dtype, dtype, dtype},
+                   .tolerance = tolerance};
+    STRIDES(o, HN_CONV_N, N, C, O, groups, 1, H, W, 1, K, K, 1, OH, OW, 1, 2, 1, 0, 1, 2, 1, 1, 2);
+    STRIDES(o, HN_CONV_X, all * H * W, 1, 0, W * all, all);
+    STRIDES(o, HN_CONV_W, each * K * K, 1, 0, K * each, each);
+    STRIDES(o, HN_CONV_OUT, O * OH * OW, 1, 0, OW * O, O);
+    return o;
+}
+
+TEST(convolutions_of_eights) {
+    for (size_t d = 1; d < HN_COUNT_OF(floats); d++) {
+        const hn_dtype dtype = floats[d].dtype;
+        check(conv_of_eights(dtype, floats[d].tolerance, 1, 0));
+        check(conv_of_eights(dtype, floats[d].tolerance, 2, 0));
+        check(conv_of_eights(dtype, floats[d].tolerance, 1, 16));
+        check(conv_of_eights(dtype, floats[d].tolerance, 1, 3)); /* no eights, after all */
+        operation o = conv_of_eights(dtype, floats[d].tolerance, 1, 0);
+        STRIDES(o, HN_CONV_IN, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0);
+        STRIDES(o, HN_CONV_X, 48, 1, 0, 1, 1);
+        STRIDES(o, HN_CONV_W, 48, 1, 0, 1, 1);
+        o.params[HN_CONV_EPILOGUE] = HN_EPILOGUE_RELU;
+        check(o);
+    }
+}
+
 /* ---- attention ---- */
 
 static operation attention(hn_dtype dtype, double tolerance, int64_t m, int64_t n, int64_t d,

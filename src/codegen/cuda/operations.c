@@ -12,6 +12,7 @@ HN_CUDA_TEXT(hn_cuda_text_grouped, "grouped.cu")
 HN_CUDA_TEXT(hn_cuda_text_grouped_mma, "grouped_mma.cu")
 HN_CUDA_TEXT(hn_cuda_text_matmul_mma, "matmul_mma.cu")
 HN_CUDA_TEXT(hn_cuda_text_conv_mma, "conv_mma.cu")
+HN_CUDA_TEXT(hn_cuda_text_conv_last_mma, "conv_last_mma.cu")
 HN_CUDA_TEXT(hn_cuda_text_attention_mma, "attention_mma.cu")
 
 enum { TILE = 64, THREADS = 256 }; /* of all texts but some of tensor cores */
@@ -187,6 +188,45 @@ static const struct {
                                   HN_CUDA_SPAN(hn_cuda_text_grouped_mma), 128, write_grouped},
 };
 
+/* ---- channels in eights ---- */
+
+enum { EIGHT = 8 }; /* 16-bit floats of an access */
+
+static bool is_eights(const writer *w, hn_expr e) {
+    hn_sym *sym = w->program->sym;
+    return hn_sym_is_value(sym, hn_sym_mod(sym, e, hn_sym_int(sym, EIGHT)), 0);
+}
+
+static bool is_one(const writer *w, hn_expr e) { return hn_sym_is_value(w->program->sym, e, 1); }
+
+/* Whether `count` steps along dimensions of several elements keep eights together. */
+static bool keep_eights(const writer *w, const hn_expr *sizes, const hn_expr *strides,
+                        uint32_t count) {
+    for (uint32_t d = 0; d < count; d++)
+        if (!is_one(w, sizes[d]) && !is_eights(w, strides[d])) return false;
+    return true;
+}
+
+/* Whether conv_last_mma.cu may read x and w of a convolution. */
+static bool has_eights(const writer *w) {
+    const hn_expr *p = w->call->params;
+    const struct hn_extern_operand *o = w->call->operands;
+    hn_expr depth = hn_sym_floordiv(w->program->sym, p[HN_CONV_C], p[HN_CONV_GROUPS]);
+    return is_one(w, p[HN_CONV_X + 1]) && is_one(w, p[HN_CONV_W + 1]) && is_eights(w, depth) &&
+           is_eights(w, o[1].offset_elems) && is_eights(w, o[2].offset_elems) &&
+           keep_eights(w, &p[HN_CONV_N], &p[HN_CONV_X], 1) &&
+           keep_eights(w, &p[HN_CONV_IN], &p[HN_CONV_X + 2], 3) &&
+           keep_eights(w, &p[HN_CONV_O], &p[HN_CONV_W], 1) &&
+           keep_eights(w, &p[HN_CONV_KERNEL], &p[HN_CONV_W + 2], 3);
+}
+
+static const hn_cuda_text *text_of(const writer *w) {
+    static const hn_cuda_text conv_last = HN_CUDA_SPAN(hn_cuda_text_conv_last_mma);
+    if (!w->dtype->mma) return &kinds[w->call->kind].plain;
+    if (w->call->kind == HN_EXTERN_CONV && has_eights(w)) return &conv_last;
+    return &kinds[w->call->kind].mma;
+}
+
 /* ---- any operation ---- */
 
 /* Its arguments are the operands and the parameters of the call. */
@@ -219,7 +259,7 @@ static hn_status describe(const hn_extern *call, hn_arena *arena, hn_kernel_code
 /* `out` gets the text if there is one. */
 static hn_status write_text(writer *w, hn_arena *arena, hn_kernel_code *out) {
     const hn_extern_kind kind = w->call->kind;
-    const hn_cuda_text *t = w->dtype->mma ? &kinds[kind].mma : &kinds[kind].plain;
+    const hn_cuda_text *t = text_of(w);
     put_words(w);
     const hn_expr groups = kinds[kind].write(w);
     if (!groups) return NULL;
