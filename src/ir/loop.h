@@ -140,6 +140,9 @@ typedef struct hn_operation {
     /* bit k: of hn_dtype k, which is that of the first operand that is read; 0: there is none */
     uint32_t dtypes;
     uint32_t epilogues; /* bit k: ends with hn_epilogue k */
+    /* bit k: does so with results of f16 and bf16, too, and about as precisely as loops, which
+     * round between their ops: it rounds once, at the end */
+    uint32_t narrow_epilogues;
     uint32_t does;
     uint32_t channels_last; /* of CONV: bit k: operands of hn_dtype k better lie so */
     /* whether it does a call of such dtypes; NULL: any */

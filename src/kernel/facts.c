@@ -71,12 +71,14 @@ static bool takes_sort(const hn_sym *sym, const hn_extern *call) {
 
 #define NARROW_FLOATS (1u << HN_DTYPE_F32 | 1u << HN_DTYPE_F16 | 1u << HN_DTYPE_BF16)
 
-/* By a library, or by kernels (codegen/cuda/operations.c). Of sums of f32 products also do relu,
- * which rounds nothing. */
+/* By a library, or by kernels (codegen/cuda/operations.c). Products also do relu, which rounds
+ * nothing, and those of 16 bits GELU, which the library computes precisely enough for them. */
 static const hn_operations nvidia_operations = {
     .of = {
         [HN_EXTERN_MATMUL] = {.dtypes = NARROW_FLOATS | 1u << HN_DTYPE_F64,
                               .epilogues = 1u << HN_EPILOGUE_RELU,
+                              .narrow_epilogues =
+                                  1u << HN_EPILOGUE_RELU | 1u << HN_EPILOGUE_GELU_TANH,
                               .does = HN_DOES_RESIDUAL},
         [HN_EXTERN_CONV] = {.dtypes = NARROW_FLOATS,
                             .does = HN_DOES_STRIDES,
@@ -99,6 +101,7 @@ static const hn_operations nvidia_operations = {
                      additions_a_ns)                                                               \
     {                                                                                              \
         .limits = {.operations = &nvidia_operations,                                               \
+                   .costly_epilogue_max_elems = INT64_MAX,                                         \
                    .prologue_max_ops = 4,                                                          \
                    .prologue_max_loads = 2,                                                        \
                    .split_min_elems = 131072,                                                      \

@@ -10,7 +10,11 @@
  *
  * Patterns over scalar ops say what an operation can do. Every load of the result must have the
  * same of it behind it; the loops then load what the operation has made. A loop that only copies is
- * left out, and the operation writes where it did. A residual must be in memory before the call. */
+ * left out, and the operation writes where it did. A residual must be in memory before the call.
+ *
+ * Loops round 16-bit floats between their ops, and compute some in f32. An operation that rounds
+ * only at its end takes such an activation as well: casts between the two are passed over. Of
+ * 16-bit results it takes nothing else. */
 #include "sched/calls.h"
 
 #include "base/compiler.h"
@@ -60,12 +64,13 @@ static const struct {
     {HN_EPILOGUE_TANH, true, U_(TANH, X_)},
 };
 
-enum { INSIDE_MAX = 24, TAILS_MAX = 16 };
+enum { INSIDE_MAX = 32, TAILS_MAX = 16 };
 
 /* One attempt in one body. */
 typedef struct match {
     const hn_loop *loop;
     hn_sid x;
+    hn_dtype dtype;            /* of x: f32, or with 16 bits */
     hn_sid inside[INSIDE_MAX]; /* the ops of the pattern */
     uint32_t inside_count;
 } match;
@@ -74,6 +79,29 @@ static const hn_sop *op_of(const hn_loop *loop, hn_sid v) { return &loop->body.i
 
 static bool is_elem(const hn_sop *op, hn_op which) {
     return op->kind == HN_SOP_ELEM && op->op == which && op->dtype == HN_DTYPE_F32;
+}
+
+/* An op of the pattern in the dtype of x, or in the f32 that is computed with. */
+static bool is_part(const match *m, const hn_sop *op, hn_op which) {
+    return op->kind == HN_SOP_ELEM && op->op == which &&
+           (op->dtype == HN_DTYPE_F32 || op->dtype == m->dtype);
+}
+
+static bool is_float_of(const match *m, hn_dtype dtype) {
+    return dtype == HN_DTYPE_F32 || dtype == m->dtype;
+}
+
+/* Casts between 16 bits and f32 are a part of the pattern wherever they stand. 0: too many. */
+static hn_sid behind_casts(match *m, hn_sid v) {
+    for (const hn_sop *op = op_of(m->loop, v);
+         m->dtype != HN_DTYPE_F32 && op->kind == HN_SOP_CAST && is_float_of(m, op->dtype) &&
+         is_float_of(m, op_of(m->loop, op->args[0])->dtype);
+         op = op_of(m->loop, v)) {
+        if (m->inside_count == INSIDE_MAX) return 0;
+        m->inside[m->inside_count++] = v;
+        v = op->args[0];
+    }
+    return v;
 }
 
 static bool matches(match *m, const pattern *p, hn_sid v);
@@ -86,11 +114,13 @@ static bool matches_pair(match *m, const pattern *a, const pattern *b, hn_sid x,
 }
 
 static bool matches(match *m, const pattern *p, hn_sid v) {
+    v = behind_casts(m, v);
+    if (!v) return false;
     const hn_sop *op = op_of(m->loop, v);
     if (p->op == HN_OP_NONE) return v == m->x;
     if (p->op == HN_OP_FULL)
         return op->kind == HN_SOP_CONST && fabs(op->imm.f - p->c) <= 1e-6 * fabs(p->c);
-    if (!is_elem(op, p->op) || m->inside_count == INSIDE_MAX) return false;
+    if (!is_part(m, op, p->op) || m->inside_count == INSIDE_MAX) return false;
     m->inside[m->inside_count++] = v;
     if (!p->b) return matches(m, p->a, op->args[0]);
     if (matches_pair(m, p->a, p->b, op->args[0], op->args[1])) return true;
@@ -145,10 +175,17 @@ typedef struct reading {
     hn_item i;
     hn_extern *call;
     hn_buf result;
+    hn_dtype dtype; /* of the result */
     call_space space;
     tail *tails;
     uint32_t tail_count;
 } reading;
+
+static bool is_narrow(hn_dtype dtype) { return dtype == HN_DTYPE_F16 || dtype == HN_DTYPE_BF16; }
+
+static uint32_t epilogues_of(const reading *r) {
+    return is_narrow(r->dtype) ? r->operation->narrow_epilogues : r->operation->epilogues;
+}
 
 static hn_sym *sym_of(const reading *r) { return r->c->s->sym; }
 
@@ -178,15 +215,22 @@ static bool is_worth(const reading *r, const hn_loop *loop, hn_sid root) {
     return saves_kernel && elems <= r->c->s->options->limits->costly_epilogue_max_elems;
 }
 
+/* Whether an activation may have `op` at its end: `which`, or what rounds it to 16 bits. */
+static bool may_end(const reading *r, const hn_sop *op, hn_op which) {
+    if (op->dtype != r->dtype) return false;
+    return (op->kind == HN_SOP_ELEM && op->op == which) ||
+           (op->kind == HN_SOP_CAST && is_narrow(r->dtype));
+}
+
 /* The largest activation of `x` that an op behind it is. *out_root: that op. */
 static hn_epilogue activation_of(const reading *r, const hn_loop *loop, hn_sid x, bool only_worthy,
                                  hn_sid *out_root) {
     for (hn_sid root = loop->body.count; --root > x;)
         for (size_t k = 0; k < HN_COUNT_OF(activations); k++) {
-            if (!is_elem(op_of(loop, root), activations[k].root->op))
+            if (!may_end(r, op_of(loop, root), activations[k].root->op))
                 continue; /* most are refused here */
-            if (!(r->operation->epilogues >> activations[k].epilogue & 1)) continue;
-            match m = {.loop = loop, .x = x};
+            if (!(epilogues_of(r) >> activations[k].epilogue & 1)) continue;
+            match m = {.loop = loop, .x = x, .dtype = r->dtype};
             if (!matches(&m, activations[k].root, root) || !is_closed(&m, root)) continue;
             if (only_worthy && activations[k].is_costly && !is_worth(r, loop, root)) continue;
             *out_root = root;
@@ -276,9 +320,10 @@ static void take_side(const reading *r, const hn_loop *loop, tail *t, stage k, h
 
 static bool may_scale(const reading *r) {
     const hn_expr *p = r->call->params;
-    return r->operation->does & HN_DOES_CHANNELS && r->call->kind == HN_EXTERN_CONV &&
-           !r->call->operands[3].buffer && !r->call->operands[4].buffer &&
-           !r->call->operands[5].buffer && hn_sym_is_value(sym_of(r), p[HN_CONV_W_CONSTANT], 1) &&
+    return !is_narrow(r->dtype) && r->operation->does & HN_DOES_CHANNELS &&
+           r->call->kind == HN_EXTERN_CONV && !r->call->operands[3].buffer &&
+           !r->call->operands[4].buffer && !r->call->operands[5].buffer &&
+           hn_sym_is_value(sym_of(r), p[HN_CONV_W_CONSTANT], 1) &&
            hn_sym_is_value(sym_of(r), p[HN_CONV_TRANSPOSED], 0);
 }
 
@@ -288,7 +333,8 @@ static void find_tail(const reading *r, const hn_loop *loop, tail *t) {
         take_side(r, loop, t, STAGE_FACTOR, HN_OP_MUL, &at);
         if (t->root[STAGE_FACTOR]) take_side(r, loop, t, STAGE_SHIFT, HN_OP_ADD, &at);
     }
-    if (r->operation->does & HN_DOES_RESIDUAL && !r->call->operands[4].buffer)
+    if (r->operation->does & HN_DOES_RESIDUAL && !is_narrow(r->dtype) &&
+        !r->call->operands[4].buffer)
         take_side(r, loop, t, STAGE_RESIDUAL, HN_OP_ADD, &at);
     t->activation = activation_of(r, loop, at, true, &t->root[STAGE_ACTIVATION]);
 }
@@ -443,7 +489,7 @@ static bool take_copy(reading *r, bool keeps) {
     hn_expr strides[CALL_DIMS_MAX];
     if (loop->body.count != 2 || op_of(loop, 1)->kind != HN_SOP_LOAD || r->c->uses[to].writers != 1)
         return false;
-    if (r->c->s->p->buffers.items[to].dtype != HN_DTYPE_F32) return false;
+    if (r->c->s->p->buffers.items[to].dtype != r->dtype) return false;
     if (!loop_access_of(r->c->s, loop, op_of(loop, 1)->index, &by) ||
         !loop_access_of(r->c->s, loop, loop->store.index, &what))
         return false;
@@ -538,6 +584,7 @@ static hn_status take_round(calls *c, hn_item i, const hn_operation *o, bool *ou
                  .i = i,
                  .call = call,
                  .result = call->operands[0].buffer,
+                 .dtype = c->s->p->buffers.items[call->operands[0].buffer].dtype,
                  .tails = tails};
     bool takes;
     *out_again = false;
@@ -548,16 +595,18 @@ static hn_status take_round(calls *c, hn_item i, const hn_operation *o, bool *ou
     }
     result_space(call, &r.space);
     HN_TRY(take_tails(&r, &takes));
-    *out_again = take_copy(&r, !takes || !(o->does & HN_DOES_STRIDES));
+    *out_again =
+        (takes || !is_narrow(r.dtype)) && take_copy(&r, !takes || !(o->does & HN_DOES_STRIDES));
     return NULL;
 }
 
 hn_status calls_take_epilogues(calls *c, hn_item i, const hn_operation *o) {
     const hn_extern *call = calls_item(c, i)->ext;
     bool again = call->kind == HN_EXTERN_MATMUL || call->kind == HN_EXTERN_CONV;
-    if (again)
-        again = c->s->p->buffers.items[call->operands[0].buffer].dtype ==
-                HN_DTYPE_F32; /* 16-bit floats round between the ops */
+    if (again) {
+        const hn_dtype dtype = c->s->p->buffers.items[call->operands[0].buffer].dtype;
+        again = dtype == HN_DTYPE_F32 || (is_narrow(dtype) && o->narrow_epilogues);
+    }
     while (again) HN_TRY(take_round(c, i, o, &again));
     return NULL;
 }

@@ -73,6 +73,53 @@ TEST(what_an_operation_takes) {
                INSIDE " residual 80,16,0,4,1");
 }
 
+#define NARROW                                                                                     \
+    "input user %a : bf16[6, 4] \"a\"\n input user %b : bf16[4, 5] \"b\"\n"                        \
+    "input user %r : bf16[6, 5] \"r\"\n" MATMUL
+
+/* The tanh form of GELU of a product, as it is spelt out: in `dtype`, of x in it, and partly in f32. */
+static const char *gelu(const char *x, const char *dtype, const char *outputs) {
+    static char text[1500];
+    snprintf(text, sizeof text,
+             "%s%%half = full(value=0.5, sizes=[], dtype=%s)\n"
+             "%%one = full(value=1.0, sizes=[], dtype=%s)\n"
+             "%%c = full(value=0.044715, sizes=[], dtype=f32)\n"
+             "%%d = full(value=0.7978845608028654, sizes=[], dtype=f32)\n"
+             "%%f = cast(%%m, dtype=f32)\n"
+             "%%s = mul(%%f, %%f)\n%%t = mul(%%s, %%f)\n%%u = mul(%%t, %%c)\n"
+             "%%v = cast(%%u, dtype=%s)\n%%i = add(%s, %%v)\n"
+             "%%j = cast(%%i, dtype=f32)\n%%k = mul(%%j, %%d)\n"
+             "%%l = cast(%%k, dtype=%s)\n%%n = tanh(%%l)\n%%o = add(%%n, %%one)\n"
+             "%%h = mul(%s, %%half)\n%%p = mul(%%h, %%o)\n"
+             "%%z = cast(%%p, dtype=bf16)\noutput user %%z \"\"\n%s",
+             NARROW, dtype, dtype, dtype, x, dtype, x, outputs);
+    return text;
+}
+
+/* An operation that rounds to 16 bits once takes an activation whose ops the loop rounds one by one,
+ * and nothing else; the rest is as of f32. */
+TEST(activations_of_16_bits) {
+    const hn_operation narrow = {.dtypes = 1 << HN_DTYPE_BF16,
+                                 .epilogues = UINT32_MAX,
+                                 .narrow_epilogues =
+                                     1 << HN_EPILOGUE_RELU | 1 << HN_EPILOGUE_GELU_TANH,
+                                 .does = HN_DOES_RESIDUAL};
+    const hn_operation wide = {.dtypes = 1 << HN_DTYPE_BF16, .epilogues = UINT32_MAX};
+    check_with(narrow, NARROW "%z = relu(%m)\noutput user %z \"\"",
+               "matmul(out, in0, in1, -, -) relu");
+    check_with(wide, NARROW "%z = relu(%m)\noutput user %z \"\"",
+               "matmul(temp, in0, in1, -, -); loop");
+    check_with(narrow, gelu("%f", "f32", ""), "matmul(out, in0, in1, -, -) gelu_tanh");
+    check_with(narrow, gelu("%m", "bf16", ""), "matmul(out, in0, in1, -, -) gelu_tanh");
+    check_with(narrow, gelu("%m", "bf16", "output user %t \"\""),
+               "matmul(temp, in0, in1, -, -); loop; loop");
+    check_with(wide, gelu("%m", "bf16", ""), "matmul(temp, in0, in1, -, -); loop");
+    check_with(narrow, NARROW "%z = tanh(%m)\noutput user %z \"\"",
+               "matmul(temp, in0, in1, -, -); loop");
+    check_with(narrow, NARROW "%z = add(%m, %r)\noutput user %z \"\"",
+               "matmul(temp, in0, in1, -, -); loop");
+}
+
 TEST(through_reshapes) {
     lowering_check(A_AND_B "input user %r : f32[2, 3, 5] \"r\"\n" MATMUL
                            "%t = reshape(%m, sizes=[2, 3, 5])\n%s = add(%t, %r)\n"
