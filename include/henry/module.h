@@ -188,10 +188,11 @@ typedef struct hn_run_options {
     const hn_cancel *cancel;
     /* of this module, read and changed by the run; NULL: the module's own */
     hn_state *state;
-    /* of programs for CUDA, a CUstream of the device's primary context (NULL is the default stream):
-     * the run begins when the work that is in it now is done, and work that is given to it behind
-     * hn_run_begin (or hn_module_run_with) sees outputs in memory of the device, without the host
-     * waiting for them. Without it, inputs in memory of the device are to be complete before */
+    /* of programs for CUDA, a CUstream of the module's context: the run begins when the work that is
+     * in it now is done, and work that is given to it behind hn_run_begin, or hn_module_run_with,
+     * sees outputs in memory of the device, without the host waiting for them. NULL and
+     * CU_STREAM_LEGACY are the default stream; CU_STREAM_PER_THREAD is that of the thread which
+     * begins the run. Without it, inputs in memory of the device are to be complete before */
     bool has_stream;
     void *stream;
     /* New outputs are tensors in memory of the device that runs the program, and a later run takes

@@ -463,6 +463,7 @@ typedef struct work {
     size_t bytes;
     event *event;
     uint64_t number; /* of the event's recording */
+    stream *of;      /* that recorded it then; others may since */
     function *function;
     unsigned groups, threads;
     cuda_standin_run_fn run; /* of FOREIGN; `args`: `bytes` of its user */
@@ -478,6 +479,7 @@ struct stream {
     object o;
     context *context;
     work *first, **end;
+    bool is_default;
     graph *capture; /* where work goes in place of that; NULL: nowhere */
     bool is_bad;    /* something came that cannot be captured */
 };
@@ -515,11 +517,11 @@ static void do_work(context *c, const work *w) {
     case LAUNCH: run_launch(c, w); break;
     case FOREIGN: w->run(w->args, bytes_at); break;
     case RECORD:
-        w->event->done = w->number;
+        if (w->event->done < w->number) w->event->done = w->number;
         w->event->ns = clock_ns;
         break;
     case WAIT:
-        if (w->event->done < w->number) run_to(w->event->stream, w->event, w->number);
+        if (w->event->done < w->number) run_to(w->of, w->event, w->number);
         break;
     }
 }
@@ -563,7 +565,7 @@ EXPORT int cuCtxDestroy_v2(context *c) {
     if (current() == c) depth--;
     for (const object *o = objects; o; o = o->next)
         if (o->kind == STREAM && !o->is_gone && ((const stream *)o)->context == c &&
-            o != &c->first->o)
+            !((const stream *)o)->is_default)
             die("a context is destroyed with a stream in it", o);
     for (size_t k = 0; k < heap.count; k++)
         if (heap.items[k].context == c)
@@ -573,14 +575,21 @@ EXPORT int cuCtxDestroy_v2(context *c) {
     return end(SUCCESS);
 }
 
-/* NULL is the context's default stream. */
+/* A default stream of the context. */
+static stream *default_stream(context *c, stream **of) {
+    if (*of && (*of)->context == c && !(*of)->o.is_gone) return *of;
+    *of = make(STREAM, sizeof **of);
+    (*of)->context = c;
+    (*of)->end = &(*of)->first;
+    (*of)->is_default = true;
+    return *of;
+}
+
+/* NULL and 1 are the context's default stream, 2 that of the calling thread. */
 static stream *stream_of(context *c, stream *given) {
-    if (!given && !c->first) {
-        c->first = make(STREAM, sizeof *c->first);
-        c->first->context = c;
-        c->first->end = &c->first->first;
-    }
-    if (!given) given = c->first;
+    static __thread stream *of_thread;
+    if ((uintptr_t)given <= 1) given = default_stream(c, &c->first);
+    if ((uintptr_t)given == 2) given = default_stream(c, &of_thread);
     check(given, STREAM, "no stream");
     if (given->context != c) die("the stream is of another context than the current one", given);
     return given;
@@ -649,6 +658,7 @@ EXPORT int cuStreamWaitEvent(stream *given, event *e, unsigned flags) {
     work *w = add(stream_of(c, given), WAIT, 0);
     w->event = e;
     w->number = e->recorded;
+    w->of = e->stream;
     return end(SUCCESS);
 }
 

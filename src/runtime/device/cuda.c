@@ -48,11 +48,15 @@ static int fitness(const hn_bundle *b, const hnb_target *target, uint32_t number
 
 /* ---- the context ---- */
 
-static hn_status lost(const cuda_dev *d) {
+static hn_status lost(cuda_dev *d) {
+    char why[sizeof d->lost_by];
+    pthread_mutex_lock(&d->lock);
+    memcpy(why, d->lost_by, sizeof why);
+    pthread_mutex_unlock(&d->lock);
     return HN_ERROR(HN_DEVICE,
                     "cuda:%u cannot be used any more in this process, because of an earlier error: "
                     "%s; start the process anew",
-                    d->base.number, d->lost_by);
+                    d->base.number, why);
 }
 
 hn_status hn_cuda_enter(cuda_dev *d, bool *out_pushed) {
@@ -79,6 +83,20 @@ static void lose(cuda_dev *d, hn_status status) {
         atomic_store_explicit(&d->is_lost, true, memory_order_release);
     }
     pthread_mutex_unlock(&d->lock);
+}
+
+void hn_cuda_name_loss(cuda_dev *d, hn_status status) {
+    pthread_mutex_lock(&d->lock);
+    if (!d->is_loss_named) snprintf(d->lost_by, sizeof d->lost_by, "%s", hn_status_message(status));
+    d->is_loss_named = true;
+    pthread_mutex_unlock(&d->lock);
+}
+
+bool hn_cuda_loss_is_named(cuda_dev *d) {
+    pthread_mutex_lock(&d->lock);
+    const bool is_named = d->is_loss_named;
+    pthread_mutex_unlock(&d->lock);
+    return is_named;
 }
 
 hn_status hn_cuda_check(cuda_dev *d, hn_cuda_result code, const char *call) {

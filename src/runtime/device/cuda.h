@@ -51,7 +51,8 @@ typedef struct cuda_dev {
     size_t memory_bytes;       /* in all ranges */
     cuda_libraries *libraries; /* NULL: nobody has asked for an operation */
     atomic_bool is_lost;       /* the context is of no use any more ... */
-    char lost_by[200];         /* ... because of this; written once, before `is_lost` */
+    char lost_by[400];         /* ... because of this. With `lock` held */
+    bool is_loss_named;        /* it tells the kernels that were under way. With `lock` held */
 } cuda_dev;
 
 /* ---- cuda.c ---- */
@@ -62,6 +63,10 @@ hn_status hn_cuda_enter(cuda_dev *dev, bool *out_pushed) HN_MUST_USE;
 void hn_cuda_leave(const cuda_dev *dev, bool pushed);
 /* hn_cuda_status of a call; an error after which the context is of no use is remembered. */
 hn_status hn_cuda_check(cuda_dev *dev, hn_cuda_result code, const char *call) HN_MUST_USE;
+/* The context was lost, which this status tells with the kernels that were under way: later errors
+ * repeat the first status that does. */
+void hn_cuda_name_loss(cuda_dev *dev, hn_status status);
+bool hn_cuda_loss_is_named(cuda_dev *dev);
 
 /* ---- cuda_memory.c ---- */
 
@@ -202,6 +207,8 @@ hn_status hn_cuda_launch(hn_queue *queue, const hn_device_launch *launch,
                          hn_device_fault *out) HN_MUST_USE;
 hn_status hn_cuda_finish(hn_queue *queue, hn_device_fault *out) HN_MUST_USE;
 void hn_cuda_note_launches(cuda_queue *q, const cuda_launches *more);
+/* An error of a call behind these launches: if the context was lost, they may be the reason. */
+hn_status hn_cuda_name_late(cuda_queue *q, hn_status status) HN_MUST_USE;
 void hn_cuda_clock_release(cuda_clock *clock); /* NULL is allowed */
 
 /* ---- cuda_operations.c ---- */

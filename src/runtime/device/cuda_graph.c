@@ -101,7 +101,7 @@ hn_status hn_cuda_replay(hn_queue *queue, hn_recording *recording) {
     hn_cuda_note_launches(q, &r->launches);
     hn_status status = hn_cuda_check(d, d->cuda.cuGraphLaunch(r->exec, q->stream), "cuGraphLaunch");
     hn_cuda_leave(d, pushed);
-    return status;
+    return hn_cuda_name_late(q, status);
 }
 
 void hn_cuda_recording_free(hn_recording *recording) {

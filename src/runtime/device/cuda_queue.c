@@ -96,8 +96,11 @@ static bool is_lost(const cuda_queue *q) {
 }
 
 /* The same of a call that does something else: only where the context was lost by work before. */
-static hn_status name_late(const cuda_queue *q, hn_status status) {
-    return status && is_lost(q) ? name_work(q, status) : status;
+hn_status hn_cuda_name_late(cuda_queue *q, hn_status status) {
+    if (!status || !is_lost(q) || !(q->launches.count + q->launches.operations)) return status;
+    status = name_work(q, status);
+    hn_cuda_name_loss(dev_of(&q->base), status);
+    return status;
 }
 
 /* ---- copies ---- */
@@ -110,7 +113,7 @@ hn_status hn_cuda_copy_in(hn_queue *queue, void *to, const void *from_host, size
     q->is_idle = false;
     hn_status status = hn_cuda_stage_in(q, hn_cuda_at(to), from_host, bytes);
     hn_cuda_leave(dev_of(queue), pushed);
-    return name_late(q, status);
+    return hn_cuda_name_late(q, status);
 }
 
 hn_status hn_cuda_copy_out(hn_queue *queue, void *to_host, const void *from, size_t bytes) {
@@ -121,7 +124,7 @@ hn_status hn_cuda_copy_out(hn_queue *queue, void *to_host, const void *from, siz
     q->is_idle = false;
     hn_status status = hn_cuda_stage_out(q, to_host, hn_cuda_at(from), bytes);
     hn_cuda_leave(dev_of(queue), pushed);
-    return name_late(q, status);
+    return hn_cuda_name_late(q, status);
 }
 
 static hn_status copy_apart(cuda_queue *q, hn_cuda_address to, hn_cuda_address from, size_t bytes) {
@@ -160,7 +163,7 @@ hn_status hn_cuda_copy(hn_queue *queue, void *to, const void *from, size_t bytes
     hn_status status = apart < bytes ? copy_overlapping(q, target, source, bytes)
                                      : copy_apart(q, target, source, bytes);
     hn_cuda_leave(dev_of(queue), pushed);
-    return name_late(q, status);
+    return hn_cuda_name_late(q, status);
 }
 
 /* Numbers go through pinned memory; of more the driver sees to it. */
@@ -180,7 +183,7 @@ hn_status hn_cuda_read(hn_queue *queue, void *to_host, const void *from, size_t 
     HN_TRY(hn_cuda_enter_queue((cuda_queue *)queue, &pushed));
     hn_status status = read_now((cuda_queue *)queue, to_host, hn_cuda_at(from), bytes);
     hn_cuda_leave(dev_of(queue), pushed);
-    return name_late((const cuda_queue *)queue, status);
+    return hn_cuda_name_late((cuda_queue *)queue, status);
 }
 
 /* ---- launches: arguments as in codegen/cuda/README.md ---- */
@@ -292,7 +295,8 @@ hn_status hn_cuda_launch(hn_queue *queue, const hn_device_launch *l, hn_device_f
     hn_status status = launch_kernel(q, k, l);
     hn_cuda_leave(dev_of(queue), pushed);
     if (HN_LIKELY(!status)) return NULL;
-    return is_lost(q) ? name_work(q, status) : hn_status_annotate(status, "kernel '%s'", k->name);
+    return is_lost(q) ? hn_cuda_name_late(q, status)
+                      : hn_status_annotate(status, "kernel '%s'", k->name);
 }
 
 /* ---- the end ---- */
@@ -302,7 +306,7 @@ hn_status hn_cuda_launch(hn_queue *queue, const hn_device_launch *l, hn_device_f
 static hn_status finish_work(cuda_queue *q) {
     hn_status status = wait_for_all(q);
     if (status) (void)dev_of(&q->base)->cuda.cuStreamSynchronize(q->stream);
-    return name_work(q, status);
+    return status && is_lost(q) ? hn_cuda_name_late(q, status) : name_work(q, status);
 }
 
 /* Without the context: work that goes on has memory that is given back behind this. */
@@ -314,6 +318,12 @@ static void wait_anyway(cuda_queue *q) {
         hn_cuda_leave(dev_of(&q->base), pushed);
     }
     hn_status_free(status);
+}
+
+/* Somebody else has seen that the context was lost, who may not have known of these launches. */
+static hn_status wait_for_lost(cuda_queue *q, hn_status status) {
+    wait_anyway(q);
+    return hn_cuda_loss_is_named(dev_of(&q->base)) ? status : name_work(q, status);
 }
 
 static void read_words(cuda_queue *q, hn_device_fault *out) {
@@ -331,7 +341,7 @@ hn_status hn_cuda_finish(hn_queue *queue, hn_device_fault *out) {
     *out = ignored;
     hn_status status = hn_cuda_enter_queue((cuda_queue *)queue, &pushed);
     if (!status) status = finish_work(q);
-    else wait_anyway(q);
+    else status = wait_for_lost(q, status);
     hn_cuda_stage_finish(q, !status);
     hn_cuda_leave(dev_of(queue), pushed);
     read_words(q, status ? &ignored : out);

@@ -79,6 +79,27 @@ TEST(graphs_are_asked_for) {
     program_deinit(&p);
 }
 
+/* The context was lost by kernels before, and the launch of a graph is the first to know. */
+TEST(a_lost_device_is_told_with_kernels) {
+    cuda_standin *s = begin();
+    hn_module *m = s ? load_text(SCALED, NULL) : NULL;
+    if (!m) return;
+    for (int k = 0; k < 3; k++) EXPECT_OK(run_scaled(m, 4, 1));
+    s->calls = 0;
+    s->code = 700;
+    s->fail_at = 3; /* behind a push of the context and a copy */
+    s->is_lost = true;
+    EXPECT_ERROR(run_scaled(m, 4, 1), HN_DEVICE,
+                 "one of 2 kernels, 'scale2' to 'scale2': CUDA: cuGraphLaunch failed: "
+                 "CUDA_ERROR_ILLEGAL_ADDRESS (700)");
+    EXPECT_STR(s->failed, "cuGraphLaunch");
+    EXPECT_ERROR(run_scaled(m, 4, 1), HN_DEVICE,
+                 "because of an earlier error: one of 2 kernels, 'scale2' to 'scale2': CUDA: "
+                 "cuGraphLaunch failed");
+    end(m, s);
+    cuda_standin_reset(s);
+}
+
 /* Sizes have graphs of their own; memory that has moved brings them up to date. */
 TEST(sizes_and_addresses) {
     cuda_standin *s = begin();

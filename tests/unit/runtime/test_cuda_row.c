@@ -783,8 +783,9 @@ TEST(a_crash_is_remembered) {
                  "one of 2 kernels, 'narrow' to 'crash': CUDA: cuStreamSynchronize failed: "
                  "CUDA_ERROR_ILLEGAL_ADDRESS (700)");
     static const char cause[] =
-        "cuda:0 cannot be used any more in this process, because of an earlier error: CUDA: "
-        "cuStreamSynchronize failed: CUDA_ERROR_ILLEGAL_ADDRESS (700); start the process anew";
+        "cuda:0 cannot be used any more in this process, because of an earlier error: one of 2 "
+        "kernels, 'narrow' to 'crash': CUDA: cuStreamSynchronize failed: "
+        "CUDA_ERROR_ILLEGAL_ADDRESS (700); start the process anew";
     EXPECT_ERROR(f.ops->copy_in(f.queue, m, &y, sizeof y), HN_DEVICE, cause);
     EXPECT_ERROR(launch_one(&f, "narrow", m, 1, 0), HN_DEVICE, cause);
     EXPECT_ERROR(finish(&f, f.queue, -1), HN_DEVICE, cause);
@@ -793,6 +794,25 @@ TEST(a_crash_is_remembered) {
     end(&f);
     expect_nothing_left();
     EXPECT_INT(cuda_standin_find()->contexts, 0);
+}
+
+/* An allocation is the first to know, and has launched nothing; who has says so. */
+TEST(a_crash_may_be_told_by_an_allocation) {
+    fixture f;
+    float y;
+    hn_device_program *other = NULL;
+    if (!cuda_standin_find() || !begin(&f)) return;
+    void *m = f.ops->alloc(f.dev, sizeof y);
+    EXPECT_OK(load_kernels(&f, &other));
+    EXPECT_OK(launch_one(&f, "crash", m, 1, 0));
+    f.ops->unload(other); /* waits for the device */
+    EXPECT(!f.ops->alloc(f.dev, 100));
+    EXPECT_ERROR(finish(&f, f.queue, -1), HN_DEVICE,
+                 "kernel 'crash': cuda:0 cannot be used any more in this process, because of an "
+                 "earlier error: CUDA: cu");
+    f.ops->free(f.dev, m);
+    end(&f);
+    expect_nothing_left();
 }
 
 /* What a kernel has done may be told by the launch of another one, which is not the reason. */

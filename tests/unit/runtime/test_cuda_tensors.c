@@ -146,37 +146,66 @@ TEST(inputs_that_the_host_needs) {
     end(&c, m);
 }
 
-/* Work of the caller's before and behind the run, which the host waits for once, at its end. */
-static void run_in_stream(bool is_default, bool has_graphs) {
+/* Work of the caller's before and behind the run, in a stream of its own or in one of CUDA's default
+ * streams: with a run that is begun and ended, which the host waits for at its end, or one that is
+ * not. */
+typedef struct way {
+    uintptr_t stream; /* NULL, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD */
+    bool is_own, has_graphs, is_begun;
+} way;
+
+static hn_status run_and_read(const caller *c, const way *w, hn_module *m, hn_tensor *in,
+                              hn_tensor *out, hn_cuda_address copy, float *y) {
+    const hn_run_options options = {.has_stream = true, .stream = c->stream};
+    hn_run *run = NULL;
+    if (w->is_begun) HN_TRY(hn_run_begin(m, &options, &in, 1, &out, 1, &run));
+    else HN_TRY(hn_module_run_with(m, &options, &in, 1, &out, 1));
+    EXPECT_INT(
+        c->cuda.cuMemcpyDtoDAsync(copy, (uintptr_t)hn_tensor_data(out), 4 * sizeof *y, c->stream),
+        0);
+    get(c, y, copy, 4 * sizeof *y);
+    return hn_run_end(run);
+}
+
+static void run_in_stream(way w) {
     caller c;
     float x[4], y[4] = {0};
     if (!begin(&c)) return;
-    hn_module *m = load_text(SCALED, &(hn_module_options){.device_graphs = has_graphs});
+    hn_module *m = load_text(SCALED, &(hn_module_options){.device_graphs = w.has_graphs});
     if (!m) return;
     hn_cuda_stream own = c.stream;
-    if (is_default) c.stream = NULL;
-    const hn_run_options options = {.has_stream = true, .stream = c.stream};
+    if (!w.is_own) c.stream = (hn_cuda_stream)w.stream;
     for (int k = 0; k < 5; k++) {
         const hn_cuda_address a = take(&c, 16), b = take(&c, 16), d = take(&c, 16);
-        hn_tensor *in[1] = {there(a, 4, 1, 0)}, *out[1] = {there(b, 4, 1, 0)};
-        hn_run *run = NULL;
+        hn_tensor *in = there(a, 4, 1, 0), *out = there(b, 4, 1, 0);
         for (int e = 0; e < 4; e++) x[e] = (float)(10 * k + e);
         put(&c, a, x, sizeof x);
-        EXPECT_OK(hn_run_begin(m, &options, in, 1, out, 1, &run));
-        EXPECT_INT(c.cuda.cuMemcpyDtoDAsync(d, b, sizeof y, c.stream), 0);
-        get(&c, y, d, sizeof y);
+        EXPECT_OK(run_and_read(&c, &w, m, in, out, d, y));
         EXPECT(is_scaled(y, x));
-        EXPECT_OK(hn_run_end(run));
-        hn_tensor_release(in[0]), hn_tensor_release(out[0]);
+        hn_tensor_release(in), hn_tensor_release(out);
         (void)c.cuda.cuMemFree(a), (void)c.cuda.cuMemFree(b), (void)c.cuda.cuMemFree(d);
     }
-    if (has_graphs) EXPECT(c.standin->instantiations == 1 && c.standin->updates == 3);
+    if (w.has_graphs) EXPECT(c.standin->instantiations == 1 && c.standin->updates == 3);
     c.stream = own;
     end(&c, m);
 }
 
-TEST(a_stream_of_the_caller) { run_in_stream(false, false); }
-TEST(the_default_stream) { run_in_stream(true, false); }
-TEST(graphs_get_addresses_of_the_caller) { run_in_stream(false, true); }
+TEST(a_stream_of_the_caller) {
+    run_in_stream((way){.is_own = true, .is_begun = true});
+    run_in_stream((way){.is_own = true});
+}
+TEST(the_default_stream) {
+    for (uintptr_t stream = 0; stream < 2; stream++) {
+        run_in_stream((way){.stream = stream, .is_begun = true});
+        run_in_stream((way){.stream = stream});
+    }
+}
+TEST(the_default_stream_of_the_thread) {
+    run_in_stream((way){.stream = 2, .is_begun = true});
+    run_in_stream((way){.stream = 2});
+}
+TEST(graphs_get_addresses_of_the_caller) {
+    run_in_stream((way){.is_own = true, .is_begun = true, .has_graphs = true});
+}
 
 TEST_MAIN
