@@ -588,4 +588,40 @@ TEST(bits_are_those_of_the_cpu) {
     free(in), free(other), free(want);
 }
 
+/* Where a quotient of polynomials is above 1. */
+static float *make_large(void) {
+    float *in = malloc(SWEEP * sizeof *in);
+    for (int k = 0; k < SWEEP; k++)
+        in[k] = (k & 1 ? -1 : 1) * (3 + 3 * (float)k / SWEEP) * (k < SWEEP / 2 ? 1 : (float)k);
+    in[0] = INFINITY, in[1] = -INFINITY, in[2] = FLT_MAX, in[3] = -FLT_MAX, in[4] = NAN;
+    return in;
+}
+
+TEST(erf_ends_at_one) {
+    fixture x;
+    hn_form *f = NULL;
+    hn_expr at = 0;
+    float *in = make_large();
+    int wrong = 0;
+    EXPECT_OK(fixture_init(&x));
+    hn_buf a = add_input(&x, HN_DTYPE_F32, SWEEP, in), b = add_output(&x, HN_DTYPE_F32, SWEEP);
+    EXPECT_OK(begin_elements(&x, 256, num(&x, SWEEP), &f, &at));
+    hn_fid y =
+        elem(f, HN_OP_ERF, HN_DTYPE_F32, load(f, hn_form_argument(f, a, 0, false), at), 0, 0);
+    hn_form_store(f, hn_form_argument(f, b, 0, true), at, y, HN_STORE_SET);
+    EXPECT_OK(end_elements(f));
+    EXPECT_OK(run_form(&x, f));
+    const float *out = (const float *)x.memory[b].bytes;
+    for (int k = 0; k < SWEEP; k++) {
+        const float size = fabsf(out[k]);
+        const bool right = isnan(in[k])          ? isnan(out[k])
+                           : fabsf(in[k]) > 4.1f ? size == 1
+                                                 : size > 0.9999f && size <= 1;
+        wrong += !right || (!isnan(in[k]) && !signbit(in[k]) != !signbit(out[k]));
+    }
+    EXPECT_INT(wrong, 0);
+    fixture_deinit(&x);
+    free(in);
+}
+
 int main(int argc, char **argv) { return opencl_test_main(argc, argv); }
