@@ -116,7 +116,7 @@ struct hn_language {
     const char *move; /* $0: memory, $1: index, $2: from this memory, $3: index, $4: elements, $5:
                          their type; more than one of them */
     /* So many threads read each other's registers: $0 of the thread whose number is one's own xor
-     * $1. 1: none do, all exchange through shared memory */
+     * $1, and $2 are the threads that there are, as bits. 1: none do, all exchange through shared memory */
     uint32_t shuffle_threads;
     const char *shuffle,
         *shuffle_up;    /* the second: of the thread that is $1 before; where there is none,

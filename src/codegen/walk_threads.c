@@ -64,12 +64,23 @@ void walk_put_exchanges(walk *w) {
     }
 }
 
+/* Which threads of its warp there are, as bits: of a group that fills no warp not all. */
+static void put_mask(const walk *w, char out[64]) {
+    const uint32_t warp = w->l->shuffle_threads, rest = w->f->threads % warp,
+                   bits = rest ? (1u << rest) - 1 : 0;
+    if (!rest) snprintf(out, 64, "0xffffffffu");
+    else if (w->f->threads < warp) snprintf(out, 64, "0x%xu", bits);
+    else snprintf(out, 64, "(thread < %u ? 0xffffffffu : 0x%xu)", w->f->threads - rest, bits);
+}
+
 /* const float v = ...; where `text` gives it from `from` and `at`. */
 static void put_other(walk *w, hn_dtype dtype, const char *n, const char *text, name from,
                       const char *at) {
+    char mask[64];
+    put_mask(w, mask);
     walk_begin_line(w);
     hn_strbuf_printf(&w->out, "const %s %s = ", type_of(w, dtype), n);
-    walk_put(w, text, dtype, OPERANDS(TEXT(from.text), TEXT(at)));
+    walk_put(w, text, dtype, OPERANDS(TEXT(from.text), TEXT(at), TEXT(mask)));
     hn_strbuf_puts(&w->out, ";\n");
 }
 

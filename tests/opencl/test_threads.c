@@ -58,6 +58,40 @@ TEST(rows_of_all_widths) {
         for (uint32_t pitch = 1; pitch * width <= THREADS; pitch *= 8) sum_rows(width, pitch, 1);
 }
 
+/* A group that fills no warp, and one whose last warp is not full. */
+static void sum_few(uint32_t threads, uint32_t width) {
+    static float in[THREADS];
+    fixture x;
+    hn_form *f = NULL;
+    EXPECT_OK(fixture_init(&x));
+    for (uint32_t k = 0; k < threads; k++) in[k] = (float)(k * k % 13);
+    hn_buf from = add_input(&x, HN_DTYPE_F32, threads, in),
+           to = add_output(&x, HN_DTYPE_F32, threads);
+    EXPECT_OK(hn_form_create(x.program, &x.arena, threads, num(&x, 1), &f));
+    hn_freg reg = hn_form_add_register(f, HN_OP_SUM, HN_DTYPE_F32);
+    hn_form_init(f, reg);
+    hn_form_step(f, reg, load(f, hn_form_argument(f, from, 0, false), f->thread), 0);
+    hn_form_across_threads(f, reg, width, 1);
+    hn_form_store(f, hn_form_argument(f, to, 0, true), f->thread, hn_form_result(f, reg, false),
+                  HN_STORE_SET);
+    EXPECT_OK(hn_form_end(f));
+    EXPECT_OK(run_form(&x, f));
+    for (uint32_t k = 0; k < threads; k++) {
+        float sum = 0;
+        for (uint32_t t = k / width * width; t < (k / width + 1) * width; t++) sum += in[t];
+        if (((float *)x.memory[to].bytes)[k] != sum)
+            HN_TEST_FAIL("%u threads: the sum of thread %u is wrong", threads, k);
+    }
+    fixture_deinit(&x);
+}
+
+TEST(groups_that_fill_no_warp) {
+    sum_few(2, 2);
+    sum_few(16, 8);
+    sum_few(48, 16);
+    sum_few(80, 8);
+}
+
 /* What one round reads the next one must not overwrite. */
 TEST(rows_in_a_loop) {
     sum_rows(4, 1, 3);

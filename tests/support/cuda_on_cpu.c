@@ -81,6 +81,7 @@ typedef struct group {
     unsigned *thread_number, *block_number; /* threadIdx.x, blockIdx.x */
     uint8_t *memory;                        /* dynamic shared memory */
     size_t shared_bytes;
+    bool masks_wrongly; /* a shuffle names threads that there are not, or leaves some out */
 } group;
 
 static group *running;
@@ -91,9 +92,11 @@ static void wait_for_others(void) {
 }
 
 /* A thread writes for the next round while others may still read those of the last one. */
-static uint64_t exchange(uint64_t value, uint32_t other) {
+static uint64_t exchange(uint64_t value, uint32_t other, uint32_t mask) {
     group *g = running;
-    const uint32_t own = g->now, round = g->exchanges[own]++ % ROUNDS, from = own ^ other;
+    const uint32_t own = g->now, round = g->exchanges[own]++ % ROUNDS, from = own ^ other,
+                   rest = g->threads - own / WARP * WARP;
+    g->masks_wrongly |= mask != (rest < WARP ? (1u << rest) - 1 : UINT32_MAX);
     g->exchanged[round][own] = value;
     wait_for_others();
     return from / WARP == own / WARP && from < g->threads ? g->exchanged[round][from] : value;
@@ -176,6 +179,8 @@ static hn_status run_group(group *g, char *stacks) {
     for (uint32_t k = 0; k < g->threads; k++) begin_thread(g, k, stacks + (size_t)k * STACK_BYTES);
     running = g;
     for (bool descends = false; !done; descends = !descends) done = run_turn(g, descends);
+    if (g->masks_wrongly)
+        return HN_ERROR(HN_INTERNAL, "a shuffle is not for the threads that its warp has");
     if (done == g->threads) return check_memory(g);
     return HN_ERROR(HN_INTERNAL, "%u threads of %u come to a barrier that the others do not",
                     g->threads - done, g->threads);
@@ -363,7 +368,7 @@ static hn_status load(const char *object, opencl_program *p) {
     p->object = dlopen(object, RTLD_NOW | RTLD_LOCAL);
     if (!p->object) return HN_ERROR(HN_TOOLCHAIN, "%s", dlerror());
     *(void (**)(void))dlsym(p->object, "cuda_wait") = wait_for_others;
-    *(uint64_t(**)(uint64_t, uint32_t))dlsym(p->object, "cuda_exchange") = exchange;
+    *(uint64_t(**)(uint64_t, uint32_t, uint32_t))dlsym(p->object, "cuda_exchange") = exchange;
     *(void (**)(const unsigned *, unsigned(*)[WARP]))dlsym(p->object, "cuda_show") = show;
     *(const void *(**)(const void *, uint32_t))dlsym(p->object, "cuda_far") = find_far;
     return NULL;

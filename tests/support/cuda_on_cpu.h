@@ -22,7 +22,7 @@ struct cuda_number {
 extern "C" {
 cuda_number blockIdx, threadIdx;
 void (*cuda_wait)();
-uint64_t (*cuda_exchange)(uint64_t value, uint32_t other);
+uint64_t (*cuda_exchange)(uint64_t value, uint32_t other, uint32_t mask);
 /* Shows the other threads of the warp six words, and gets theirs. */
 void (*cuda_show)(const unsigned own[6], unsigned shown[6][32]);
 /* Dynamic shared memory: as much as a group may have, and what nothing may be written to. */
@@ -39,10 +39,10 @@ struct alignas(16) uint4 {
 
 static inline void __syncthreads() { cuda_wait(); }
 
-template <class T> static T __shfl_xor_sync(unsigned, T value, int other) {
+template <class T> static T __shfl_xor_sync(unsigned mask, T value, int other) {
     uint64_t bits = 0;
     memcpy(&bits, &value, sizeof value);
-    bits = cuda_exchange(bits, (uint32_t)other);
+    bits = cuda_exchange(bits, (uint32_t)other, mask);
     memcpy(&value, &bits, sizeof value);
     return value;
 }
