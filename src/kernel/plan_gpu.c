@@ -249,16 +249,27 @@ static int64_t number_of(const planner *pl, hn_expr e) {
 /* Numbers are exchanged as they are computed, in 4 bytes at least. */
 static int64_t exchange_bytes(hn_dtype d) { return size_of(d) < 4 ? 4 : size_of(d); }
 
-/* What its rows exchange values, and perhaps positions, through. */
+/* Of a reduction, or of a scan along the row: one of each warp, or of each row. */
+static int64_t exchanged(const planner *pl, const layout *l, const hn_kernel_phase *phase) {
+    const uint32_t threads = l->width * l->rows, warp = pl->facts->shuffle;
+    if (phase->scan && phase->rank && !pl->is_across)
+        return threads / (l->width < warp ? l->width : warp);
+    return l->width > 1 ? hn_form_exchanged(threads, warp, l->width, hn_gpu_pitch(pl, l->rows)) : 0;
+}
+
+/* What its rows exchange values, and perhaps positions, through. Each statement has memory of its
+ * own, and a form for some sizes of the call has all of them twice. */
 static int64_t exchanged_bytes(const planner *pl, const layout *l) {
-    int64_t bytes = 0, exchanged = hn_form_exchanged(l->width * l->rows, pl->facts->shuffle,
-                                                     l->width, hn_gpu_pitch(pl, l->rows));
-    for (uint32_t f = 0; f < pl->k->phases.count && l->width > 1; f++)
-        for (uint32_t k = 0; k < pl->k->phases.items[f].reduces.count; k++) {
-            const hn_kernel_reduce *r = &pl->k->phases.items[f].reduces.items[k];
-            bytes += (exchange_bytes(r->dtype) + (hn_op_keeps_position(r->op) ? 8 : 0)) * exchanged;
+    int64_t bytes = 0;
+    for (uint32_t f = 0; f < pl->k->phases.count; f++) {
+        const hn_kernel_phase *phase = &pl->k->phases.items[f];
+        const int64_t count = exchanged(pl, l, phase);
+        for (uint32_t k = 0; k < phase->reduces.count; k++) {
+            const hn_kernel_reduce *r = &phase->reduces.items[k];
+            bytes += (exchange_bytes(r->dtype) + (hn_op_keeps_position(r->op) ? 8 : 0)) * count;
         }
-    return bytes;
+    }
+    return l->size ? 2 * bytes : bytes;
 }
 
 static int64_t local_bytes(const planner *pl, const layout *l) {

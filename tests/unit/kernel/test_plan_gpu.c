@@ -8,6 +8,7 @@
 #include "tests/support/random_graph.h"
 #include "unit/harness.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 /* Short rows are long for it: several blocks keep them. */
@@ -17,11 +18,13 @@ static const hn_gpu_facts gpu_of_clusters = HN_TEST_GPU(64, 8);
 typedef struct chooser {
     int64_t hint; /* of s0 while it plans; 0: as it is */
     uint32_t number;
-    bool any;        /* a kernel has such a plan */
-    bool clusters;   /* for gpu_of_clusters */
-    bool has_blocks; /* a form has groups of several blocks */
-    uint32_t reads;  /* MOVEs from arguments in the last form */
-    uint32_t wide;   /* MOVEs of several elements from or to arguments */
+    bool any;                  /* a kernel has such a plan */
+    bool clusters;             /* for gpu_of_clusters */
+    bool has_blocks;           /* a form has groups of several blocks */
+    uint32_t reads;            /* MOVEs from arguments in the last form */
+    uint32_t wide;             /* MOVEs of several elements from or to arguments */
+    int64_t shared;            /* bytes of it, if threads read no registers of others */
+    const hn_gpu_facts *facts; /* NULL: those of the tests */
 } chooser;
 
 static uint32_t count_reads(const hn_form *f) {
@@ -43,8 +46,26 @@ static uint32_t count_wide(const hn_form *f) {
     return count;
 }
 
+static int64_t bytes_of(hn_dtype d) { return hn_dtype_facts(d)->size_bytes; }
+
+/* What a form takes of the shared memory of a group, where threads read no registers of others. */
+static int64_t shared_bytes(const hn_form *f) {
+    int64_t all = 0, elems = 0;
+    for (hn_fmem m = 1; m < f->memories.count; m++)
+        if (f->memories.items[m].space == HN_SPACE_SHARED &&
+            hn_sym_is_int(f->sym, f->memories.items[m].elems, &elems))
+            all += elems * bytes_of(f->memories.items[m].dtype);
+    for (hn_fid s = 1; s < f->stmts.count; s++) {
+        const hn_form_stmt *stmt = &f->stmts.items[s];
+        const hn_form_register *r = &f->registers.items[stmt->reg];
+        if (stmt->kind != HN_FORM_ACROSS && stmt->kind != HN_FORM_BEFORE) continue;
+        all += f->threads * (bytes_of(r->dtype) + (hn_op_keeps_position(r->op) ? 8 : 0));
+    }
+    return all;
+}
+
 static const hn_gpu_facts *facts_of(const chooser *c) {
-    return c->clusters ? &gpu_of_clusters : &hn_test_gpu;
+    return c->facts ? c->facts : c->clusters ? &gpu_of_clusters : &hn_test_gpu;
 }
 
 static hn_status choose(void *context, const hn_program *p, const hn_kernel *k, hn_arena *arena,
@@ -62,6 +83,7 @@ static hn_status choose(void *context, const hn_program *p, const hn_kernel *k, 
     c->has_blocks |= (*out)->blocks > 1;
     c->reads = count_reads(*out);
     c->wide = count_wide(*out);
+    c->shared = shared_bytes(*out);
     return NULL;
 }
 
@@ -445,17 +467,48 @@ static hn_status plan_only(const char *statements, hn_arena *arena, hn_arena *sc
     return choose(c, p, schedule.steps.items[0].kernel, arena, scratch, &f);
 }
 
-static uint32_t wide_of_best(const char *graph_text) {
+/* The best plan for a graph of one kernel. */
+static void plan_best(const char *graph_text, chooser *c) {
     hn_arena arena, scratch;
     hn_graph *graph = NULL;
-    chooser c = {0};
     hn_arena_init(&arena);
     hn_arena_init(&scratch);
-    EXPECT_OK(plan_only(graph_text, &arena, &scratch, &graph, &c));
+    EXPECT_OK(plan_only(graph_text, &arena, &scratch, &graph, c));
     if (graph) hn_graph_deinit(graph);
     hn_arena_deinit(&scratch);
     hn_arena_deinit(&arena);
+}
+
+static uint32_t wide_of_best(const char *graph_text) {
+    chooser c = {0};
+    plan_best(graph_text, &c);
     return c.wide;
+}
+
+/* Both branches of a form for some sizes of the call, and scans, take memory for what they exchange. */
+TEST(all_that_threads_exchange_fits) {
+    static const char *const graphs[] = {
+        "%s = sum(%x, dims=[1], keepdim=true)\n%d = sub(%x, %s)\n%y = amax(%d, dims=[1], keepdim=false)\n",
+        "%y = cumsum(%x, dim=1)\n"};
+    static const char *const lengths_of_rows[] = {"s0", "256"};
+    hn_gpu_facts facts = hn_test_gpu;
+    facts.shuffle = 1;
+    facts.shared_bytes = 2 << 10;
+    for (size_t g = 0; g < HN_COUNT_OF(graphs); g++) {
+        char text[512];
+        snprintf(text, sizeof text,
+                 "graph {\nsymbol size s0 in [1, 4096] hint 256\n"
+                 "input user %%x : f32[64, %s] \"x\"\n%soutput user %%y \"\"\n}\n",
+                 lengths_of_rows[g], graphs[g]);
+        chooser c = {.facts = &facts, .any = true};
+        for (; c.any && c.number <= HN_GPU_PLANS_MAX; c.number++) {
+            c.any = false;
+            plan_best(text, &c);
+            if (c.shared > facts.shared_bytes)
+                HN_TEST_FAIL("plan %u takes %" PRId64 " bytes of %" PRId64 "\n%s", c.number,
+                             c.shared, (int64_t)facts.shared_bytes, text);
+        }
+    }
 }
 
 /* A parameter that is a part of its storage: an access of 16 bytes there would be a fault. */
