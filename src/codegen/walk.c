@@ -309,13 +309,15 @@ static void put_body(walk *w, hn_expr group_bytes) {
 
 /* The body first: it tells whether the function checks in 32 bits. */
 static hn_status put_function(walk *w, hn_expr group_bytes) {
+    char resident[16] = "";
+    if (w->f->resident) snprintf(resident, sizeof resident, ", %u", w->f->resident);
     w->depth = 1;
     put_body(w, group_bytes);
     hn_strbuf body = w->out;
     hn_strbuf_init(&w->out);
     walk_put(w, walk_is_cluster(w) ? w->l->clusters->head : w->l->head, HN_DTYPE_NONE,
              OPERANDS(TEXT(walk_number(w->f->threads / w->f->blocks).text),
-                      TEXT(walk_number(w->f->blocks).text)));
+                      TEXT(walk_number(w->f->blocks).text), TEXT(resident)));
     if (w->l->fetches) put_fetched_arguments(w);
     else put_head_arguments(w, group_bytes != 0);
     if (w->checks_narrow) walk_put_line(w, w->l->vectors->narrow_begin, HN_DTYPE_NONE, NULL);

@@ -94,7 +94,8 @@ struct hn_language {
     const hn_cluster_words *clusters; /* NULL: a group is one block */
 
     /* the function */
-    const char *head;         /* up to its arguments; $0: threads of a block */
+    const char *head; /* up to its arguments; $0: threads of a block, $2: behind it a comma and how
+                                 many groups a multiprocessor is to hold, or nothing */
     const char *read, *write; /* an argument: memory that is only read, or written; $0: type of
                                  elements, $1: name, $2: number */
     /* the same, of memory whose elements no other argument reaches, unless both are only read; NULL:

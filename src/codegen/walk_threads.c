@@ -66,11 +66,13 @@ void walk_put_exchanges(walk *w) {
 
 /* Which threads of its warp there are, as bits: of a group that fills no warp not all. */
 static void put_mask(const walk *w, char out[64]) {
-    const uint32_t warp = w->l->shuffle_threads, rest = w->f->threads % warp,
-                   bits = rest ? (1u << rest) - 1 : 0;
+    const uint32_t warp = w->l->shuffle_threads, threads = w->f->threads / w->f->blocks,
+                   rest = threads % warp, bits = rest ? (1u << rest) - 1 : 0;
     if (!rest) snprintf(out, 64, "0xffffffffu");
-    else if (w->f->threads < warp) snprintf(out, 64, "0x%xu", bits);
-    else snprintf(out, 64, "(thread < %u ? 0xffffffffu : 0x%xu)", w->f->threads - rest, bits);
+    else if (threads < warp) snprintf(out, 64, "0x%xu", bits);
+    else
+        snprintf(out, 64, "(thread %% %u < %u ? 0xffffffffu : 0x%xu)", threads, threads - rest,
+                 bits);
 }
 
 /* const float v = ...; where `text` gives it from `from` and `at`. */

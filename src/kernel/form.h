@@ -240,7 +240,8 @@ typedef struct hn_form {
         blocks; /* of a group, a power of two: equal parts of its threads, in order. Above 1 they
                         lie on several multiprocessors, and only registers hold what is the group's */
     hn_expr group, thread; /* index symbols; 0 in forms of ranges */
-    bool is_narrow; /* forms of groups: indices fit into 32 bits, on the way to them as well */
+    uint32_t resident; /* forms of groups: so many are to run on a multiprocessor at once; 0: any */
+    bool is_narrow;    /* forms of groups: indices fit into 32 bits, on the way to them as well */
     uint32_t
         lanes; /* of a vector of 32-bit numbers; those of 64 bits take two. 0 in forms of groups */
     hn_expr first, until; /* index symbols, both at most `grid`; 0 in forms of groups */

@@ -12,7 +12,9 @@ typedef struct hn_gpu_layout {
     uint32_t blocks;         /* of a group that is one row; else 1, or 0 */
     uint32_t vector, unroll; /* across rows: of a vector of rows, which counts as one row */
     bool keeps;              /* rows: registers keep a row over all phases: a phase is one step */
-    bool peels;    /* rows: vectors from the row's first aligned element on; others are single */
+    bool peels; /* rows: vectors from the row's first aligned element on; others are single */
+    uint32_t
+        resident;  /* groups that a multiprocessor is to hold at once; 0: the compiler decides */
     uint32_t tile; /* elements: a group has a square of so many; 0: a run of them */
     hn_expr size;  /* rows: vectors are for calls where this size is a multiple of them; others take
                       single elements. 0: it always is */

@@ -29,6 +29,7 @@ static void emit_place(hn_gpu_planner *pl, hn_gpu_vec *v, hn_expr at) {
         hn_gpu_emit_coordinates(pl, hn_sym_floordiv(pl->sym, at, parts), run->vars, run->count - 1);
     }
     v->begin = hn_sym_mul(pl->sym, part, width);
+    if (run->count > 1 && !run->limit) v->first = hn_sym_mul(pl->sym, at, width);
     if (run->limit) v->begin = hn_sym_add(pl->sym, v->begin, pl->head);
 }
 
@@ -102,4 +103,30 @@ void hn_gpu_end_vectors(hn_gpu_planner *pl, const hn_gpu_vec *v) {
 /* The first of the vector's elements in an array. */
 hn_expr hn_gpu_first_in(const hn_gpu_planner *pl, const hn_gpu_vec *v) {
     return hn_sym_mul(pl->sym, v->u, hn_gpu_num(pl, pl->layout->vector));
+}
+
+/* The number of an element among all of the variables, row-major. */
+static hn_expr number_of_element(const hn_gpu_planner *pl, const hn_gpu_run *run) {
+    hn_expr number = hn_gpu_num(pl, 0);
+    for (uint32_t d = 0; d < run->count; d++) {
+        hn_expr extent = hn_gpu_assume(pl, hn_gpu_extent(pl, run->vars[d]));
+        number = hn_sym_add(pl->sym, hn_sym_mul(pl->sym, number, extent), run->vars[d]);
+    }
+    return number;
+}
+
+static bool uses_any(const hn_gpu_planner *pl, hn_expr e, const hn_gpu_run *run) {
+    for (uint32_t d = 0; d < run->count; d++)
+        if (hn_sym_uses(pl->sym, e, run->vars[d])) return true;
+    return false;
+}
+
+/* What goes through all elements in their order needs no quotients. */
+hn_expr hn_gpu_first_index(const hn_gpu_planner *pl, const hn_gpu_vec *v, hn_expr index) {
+    hn_expr of_call = hn_gpu_assume(pl, index);
+    if (v->first) {
+        hn_expr rest = hn_sym_sub(pl->sym, of_call, number_of_element(pl, v->run));
+        if (!uses_any(pl, rest, v->run)) return hn_sym_add(pl->sym, rest, v->first);
+    }
+    return hn_sym_subst(pl->sym, of_call, &v->run->last, &v->begin, 1);
 }

@@ -63,9 +63,9 @@ void hn_gpu_emit_shared_ops(hn_gpu_planner *pl) {
 }
 
 static void emit_read(hn_gpu_planner *pl, const hn_gpu_vec *v, const hn_gpu_array *a) {
-    hn_expr from = hn_sym_subst(pl->sym, hn_gpu_assume(pl, a->index), &v->run->last, &v->begin, 1);
     hn_form_move(pl->f, a->memory, hn_gpu_first_in(pl, v),
-                 hn_form_argument(pl->f, a->buffer, 0, false), from, pl->layout->vector);
+                 hn_form_argument(pl->f, a->buffer, 0, false), hn_gpu_first_index(pl, v, a->index),
+                 pl->layout->vector);
 }
 
 void hn_gpu_emit_reads(hn_gpu_planner *pl, const hn_gpu_vec *v, hn_gpu_reads which) {
@@ -80,14 +80,13 @@ void hn_gpu_emit_reads(hn_gpu_planner *pl, const hn_gpu_vec *v, hn_gpu_reads whi
 }
 
 void hn_gpu_emit_writes(hn_gpu_planner *pl, const hn_gpu_vec *v) {
-    hn_expr last = v->run->last;
     for (uint32_t k = 0; k < pl->phase->stores.count; k++) {
         const hn_kernel_store *store = &pl->phase->stores.items[k];
         hn_gpu_array *a = hn_gpu_find_array(pl, store->buffer, store->index);
         if (!a || hn_gpu_is_local(pl, store->buffer)) continue;
-        hn_expr to = hn_sym_subst(pl->sym, hn_gpu_assume(pl, a->index), &last, &v->begin, 1);
-        hn_form_move(pl->f, hn_form_argument(pl->f, a->buffer, 0, true), to, a->memory,
-                     hn_gpu_first_in(pl, v), pl->layout->vector);
+        hn_form_move(pl->f, hn_form_argument(pl->f, a->buffer, 0, true),
+                     hn_gpu_first_index(pl, v, a->index), a->memory, hn_gpu_first_in(pl, v),
+                     pl->layout->vector);
     }
 }
 

@@ -39,6 +39,7 @@ typedef struct hn_gpu_vec {
     const hn_gpu_run *run;
     hn_expr u;            /* its number in the step */
     hn_expr begin;        /* the last variable, of its first element */
+    hn_expr first;        /* its first element's number among all of the run; 0: not known */
     hn_expr j;            /* the element's number in it */
     hn_expr square, step; /* in the lines of a square: of its first element; from one to the next */
     uint32_t open;        /* blocks */
@@ -53,6 +54,8 @@ hn_gpu_vec hn_gpu_begin_vectors(hn_gpu_planner *pl, const hn_gpu_run *run, bool 
 void hn_gpu_end_vectors(hn_gpu_planner *pl, const hn_gpu_vec *v);
 /* The first of the vector's elements in an array. */
 hn_expr hn_gpu_first_in(const hn_gpu_planner *pl, const hn_gpu_vec *v);
+/* An index of the vector's first element. */
+hn_expr hn_gpu_first_index(const hn_gpu_planner *pl, const hn_gpu_vec *v, hn_expr index);
 
 /* ---- gpu_sums.c ---- */
 

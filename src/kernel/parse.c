@@ -452,7 +452,7 @@ static hn_status read_role(parser *ps, const char *role, uint32_t ordinal) {
     return hn_lex_expect(&ps->lex, '<');
 }
 
-/* group i64 < s0; thread i65 < 256; blocks 2; narrow */
+/* group i64 < s0; thread i65 < 256; blocks 2; resident 4; narrow */
 static hn_status read_groups(parser *ps) {
     hn_expr grid;
     uint32_t threads;
@@ -465,6 +465,10 @@ static hn_status read_groups(parser *ps) {
     if (!hn_lex_accept(&ps->lex, ';')) return NULL;
     if (hn_lex_accept_word(&ps->lex, "blocks")) {
         HN_TRY(hn_lex_u32(&ps->lex, &ps->f->blocks));
+        if (!hn_lex_accept(&ps->lex, ';')) return NULL;
+    }
+    if (hn_lex_accept_word(&ps->lex, "resident")) {
+        HN_TRY(hn_lex_u32(&ps->lex, &ps->f->resident));
         if (!hn_lex_accept(&ps->lex, ';')) return NULL;
     }
     ps->f->is_narrow = true;

@@ -43,6 +43,9 @@ static const double part_of_line = 1.1;
 /* What a vector of a scan waits for, in times of a reduction: for two barriers. */
 enum { WAITS_OF_SCAN = 2 };
 
+/* For each element of a vector, what is combined up to it and what the threads before have. */
+enum { SCAN_REGISTERS = 2 };
+
 /* Registers of a thread beside what it keeps: addresses, and what an element of a vector takes while
  * it is computed. And the most vectors that it keeps: each is a copy of the loops' bodies. */
 enum { OTHER_REGISTERS = 24, ELEMENT_REGISTERS = 1, KEPT_VECTORS_MOST = 8 };
@@ -134,18 +137,40 @@ static double balance(const launch *l, int64_t best) {
     return factor;
 }
 
+/* What reads several vectors and then computes element by element: a compiler that is not told how many
+ * groups there are at once saves registers, and reads a vector only where its elements are needed.
+ * So it is told how many there is room for, some registers to spare. If they do not suffice,
+ * the next best layout is the same without that. */
+enum { BOUND_MOST = 16 }; /* more groups need no more registers than any compiler takes */
+
+static uint32_t bound_groups(const planner *pl, launch run, int64_t other_registers) {
+    run.registers += other_registers + SPARE_REGISTERS;
+    double groups = resident_groups(pl->facts, &run);
+    return groups > BOUND_MOST ? 0 : (uint32_t)groups;
+}
+
 /* Best first, each once. */
 static void keep_layout(layout *items, uint32_t *count, layout l) {
     for (uint32_t k = 0; k < *count; k++)
         if (items[k].width == l.width && items[k].rows == l.rows && items[k].blocks == l.blocks &&
             items[k].vector == l.vector && items[k].unroll == l.unroll &&
-            items[k].keeps == l.keeps && items[k].tile == l.tile)
+            items[k].keeps == l.keeps && items[k].tile == l.tile && items[k].resident == l.resident)
             return;
     uint32_t at = *count;
     if (at < HN_GPU_PLANS_MAX) ++*count;
     else if (items[--at].ns <= l.ns) return;
     for (; at > 0 && items[at - 1].ns > l.ns; at--) items[at] = items[at - 1];
     items[at] = l;
+}
+
+/* The layout with a bound on its groups; and without, should that be too few registers. */
+static void keep_both(const planner *pl, layout *items, uint32_t *count, layout l,
+                      const launch *run, int64_t other_registers) {
+    l.resident = bound_groups(pl, *run, other_registers);
+    keep_layout(items, count, l);
+    if (!l.resident) return;
+    l.resident = 0;
+    keep_layout(items, count, l);
 }
 
 /* ---- elements ---- */
@@ -207,7 +232,8 @@ static uint32_t list_elements(planner *pl, layout *items) {
     uint32_t kept = 0, count = hn_gpu_list_variables(pl, vars),
              vector = hn_gpu_vector(pl, phase, vars, count);
     int64_t elems = hint(pl, hn_gpu_extents(pl, vars, count)), vectors = ceil_div(elems, vector),
-            bytes = vector * hn_gpu_bytes_read(pl, phase, vars[0], vars[count - 1]);
+            bytes = vector * hn_gpu_bytes_read(pl, phase, vars[0], vars[count - 1]),
+            cached = vector * hn_gpu_bytes_read(pl, phase, 0, vars[count - 1]) - bytes;
     hn_expr along = hn_gpu_transposed(pl, vars, count);
     /* a sector for each element that goes along another variable, some of it found again */
     double wasted = along ? (double)elems * (SECTOR_BYTES / 2) : 0;
@@ -226,7 +252,8 @@ static uint32_t list_elements(planner *pl, layout *items) {
                           .registers =
                               OTHER_REGISTERS + vector * ELEMENT_REGISTERS + bytes * l.unroll / 4};
             l.ns = predicted_ns(pl, &run) * balance(&run, BYTES_OF_ELEMENTS);
-            keep_layout(items, &kept, l);
+            if (l.unroll > 1) keep_both(pl, items, &kept, l, &run, cached / 4);
+            else keep_layout(items, &kept, l);
         }
     return kept;
 }
@@ -436,7 +463,9 @@ static void try_layout(const planner *pl, const rows_info *info, layout l, layou
     const launch run = launch_of(pl, info, &l);
     if (!fits_registers(pl, &run)) return;
     l.ns = predicted_ns(pl, &run) * balance(&run, BYTES_OF_ROWS);
-    keep_layout(items, kept, l);
+    if (!pl->is_across && has_scan(pl->k) && l.unroll > 1)
+        keep_both(pl, items, kept, l, &run, SCAN_REGISTERS * l.vector);
+    else keep_layout(items, kept, l);
 }
 
 /* Of so many threads a row, in groups of `threads`. */
@@ -518,6 +547,7 @@ static hn_status plan_layout(planner *pl, const layout *l, hn_arena *arena, hn_f
     else HN_TRY(hn_gpu_plan_rows(pl, arena));
     pl->f->cost = pl->work;
     pl->f->cost.ns = l->ns;
+    pl->f->resident = l->resident;
     pl->f->is_narrow = hn_form_fits_words(pl->f);
     *out = pl->f;
     hn_status failed = pl->failed;

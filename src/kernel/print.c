@@ -253,6 +253,7 @@ static void put_groups(const printer *pr) {
     hn_strbuf_puts(pr->out, "; thread ");
     put_symbol(pr, pr->f->thread);
     if (pr->f->blocks != 1) hn_strbuf_printf(pr->out, "; blocks %u", pr->f->blocks);
+    if (pr->f->resident) hn_strbuf_printf(pr->out, "; resident %u", pr->f->resident);
     hn_strbuf_puts(pr->out, pr->f->is_narrow ? "; narrow) {\n" : ") {\n");
 }
 

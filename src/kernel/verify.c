@@ -664,6 +664,7 @@ static hn_status check_range(checker *c) {
     c->region = HN_FORM_IN_RANGE;
     if (f->threads != 1 || f->blocks != 1) return BAD("a range is not run by one thread");
     if (f->is_narrow) return BAD("a range is narrow");
+    if (f->resident) return BAD("ranges are on no multiprocessor");
     if (f->grain < 1) return BAD("the grain is not above 0");
     HN_TRY(check_size(c, f->grid, "the number of iterations"));
     hn_expr extent = hn_sym_add(f->sym, f->grid, hn_sym_int(f->sym, 1));

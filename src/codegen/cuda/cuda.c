@@ -12,7 +12,7 @@ static const hn_class_texts ops[HN_OP_COUNT] = {
 /* Blocks of a cluster are neighbours in the grid. */
 static const hn_cluster_words clusters = {
     .head =
-        "extern \"C\" __global__ void __cluster_dims__($1, 1, 1) __launch_bounds__($0)\nKERNEL(",
+        "extern \"C\" __global__ void __cluster_dims__($1, 1, 1) __launch_bounds__($0$2)\nKERNEL(",
     .numbers = "const $0 group = blockIdx.x / $1, thread = threadIdx.x + blockIdx.x % $1 * $2;",
     .barrier = "cluster_wait();",
     .far = "far(&$0[$1], $2)",
@@ -22,7 +22,7 @@ static const hn_cluster_words clusters = {
 const hn_language hn_cuda_language = {
     .name = "CUDA C++",
     .clusters = &clusters,
-    .head = "extern \"C\" __global__ void __launch_bounds__($0)\nKERNEL(",
+    .head = "extern \"C\" __global__ void __launch_bounds__($0$2)\nKERNEL(",
     .read = "const $0 *$1",
     .write = "$0 *$1",
     .read_alone = "const $0 *__restrict__ $1",

@@ -93,6 +93,26 @@ TEST(a_group_of_several_blocks_is_a_cluster) {
     fixture_deinit(&x);
 }
 
+/* The compiler is told how many groups there are at once, so that it does not save registers. */
+TEST(groups_at_once_are_a_bound) {
+    fixture x;
+    hn_form *f;
+    EXPECT_OK(fixture_init(&x));
+    EXPECT_OK(hn_form_create(x.program, &x.arena, THREADS, x.rows, &f));
+    f->resident = 5;
+    const hn_fmem in = hn_form_argument(f, 1, 0, false);
+    copy_one(&x, f, hn_form_argument(f, 2, 0, true), in);
+    expect_text(
+        &x, f,
+        "extern \"C\" __global__ void __launch_bounds__(2, 5)\n"
+        "KERNEL(const float *__restrict__ m0, float *__restrict__ m1, int *__restrict__ status) {\n"
+        "  const long long group = blockIdx.x, thread = threadIdx.x;\n"
+        "  const float v0 = m0[0];\n"
+        "  m1[0] = v0;\n"
+        "}\n");
+    fixture_deinit(&x);
+}
+
 static void expect_arguments(fixture *x, hn_form *f, const char *arguments) {
     hn_kernel_code code = {0};
     EXPECT_OK(hn_form_end(f));

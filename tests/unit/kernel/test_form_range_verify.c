@@ -197,6 +197,7 @@ TEST(broken_ranges_are_refused) {
         "no kind of rest",
         "it streams, is aligned or in order, but is no store",
         "what it defines is no index symbol",
+        "ranges are on no multiprocessor",
     };
     for (size_t k = 0; k < HN_COUNT_OF(messages); k++) {
         fixture x;
@@ -215,6 +216,7 @@ TEST(broken_ranges_are_refused) {
         if (k == 4) stmt->lanes.rest = (hn_form_rest)(HN_FORM_REST_MASKED_STEP + 1);
         if (k == 5) stmt->in_order = true;
         if (k == 6) stmt->var = x.rows;
+        if (k == 7) f->resident = 2;
         EXPECT_ERROR(hn_form_verify(f), HN_INTERNAL, messages[k]);
         fixture_deinit(&x);
     }

@@ -256,6 +256,27 @@ TEST(narrow_forms) {
     }
 }
 
+/* --- groups at once --- */
+
+TEST(groups_that_run_at_once) {
+    static const char *const texts[] = {
+        "form (group i64 < s0; thread i65 < 4; resident 3) {\n}\n",
+        "form (group i64 < s0; thread i65 < 4; resident 3; narrow) {\n}\n"};
+    for (size_t k = 0; k < HN_COUNT_OF(texts); k++) {
+        fixture x;
+        hn_form *f = NULL;
+        hn_strbuf again;
+        hn_strbuf_init(&again);
+        EXPECT_OK(fixture_init(&x));
+        EXPECT_OK(parse(&x, texts[k], &f));
+        if (f) EXPECT_INT(f->resident, 3);
+        if (f) hn_form_print(f, &again);
+        EXPECT_STR(again.ptr, texts[k]);
+        hn_strbuf_deinit(&again);
+        fixture_deinit(&x);
+    }
+}
+
 /* --- registers of a thread --- */
 
 #define MOVES(text)                                                                                \

@@ -18,11 +18,12 @@ static const hn_gpu_facts gpu_of_clusters = HN_TEST_GPU(64, 8);
 typedef struct chooser {
     int64_t hint; /* of s0 while it plans; 0: as it is */
     uint32_t number;
-    bool any;                  /* a kernel has such a plan */
-    bool clusters;             /* for gpu_of_clusters */
-    bool has_blocks;           /* a form has groups of several blocks */
-    uint32_t reads;            /* MOVEs from arguments in the last form */
-    uint32_t wide;             /* MOVEs of several elements from or to arguments */
+    bool any;        /* a kernel has such a plan */
+    bool clusters;   /* for gpu_of_clusters */
+    bool has_blocks; /* a form has groups of several blocks */
+    uint32_t reads;  /* MOVEs from arguments in the last form */
+    uint32_t wide;   /* MOVEs of several elements from or to arguments */
+    uint32_t in_order, resident;
     int64_t shared;            /* bytes of it, if threads read no registers of others */
     const hn_gpu_facts *facts; /* NULL: those of the tests */
 } chooser;
@@ -42,6 +43,22 @@ static uint32_t count_wide(const hn_form *f) {
         count += stmt->kind == HN_FORM_MOVE && stmt->count > 1 &&
                  (f->memories.items[stmt->from].space == HN_SPACE_ARGUMENT ||
                   f->memories.items[stmt->memory].space == HN_SPACE_ARGUMENT);
+    }
+    return count;
+}
+
+/* Moves whose place in memory goes with one symbol through more than `elems` elements. */
+static uint32_t count_in_order(const hn_form *f, int64_t elems) {
+    uint32_t count = 0;
+    for (hn_fid s = 1; s < f->stmts.count; s++) {
+        const hn_form_stmt *stmt = &f->stmts.items[s];
+        if (stmt->kind != HN_FORM_MOVE) continue;
+        const bool writes = f->memories.items[stmt->memory].space == HN_SPACE_ARGUMENT;
+        const hn_expr index = writes ? stmt->index : stmt->from_index;
+        hn_expr symbols[4];
+        int64_t low, high;
+        hn_sym_range(f->sym, index, &low, &high);
+        count += high >= elems && hn_sym_symbols(f->sym, index, symbols, 4) == 1;
     }
     return count;
 }
@@ -83,6 +100,8 @@ static hn_status choose(void *context, const hn_program *p, const hn_kernel *k, 
     c->has_blocks |= (*out)->blocks > 1;
     c->reads = count_reads(*out);
     c->wide = count_wide(*out);
+    c->in_order = count_in_order(*out, 84);
+    c->resident = (*out)->resident;
     c->shared = shared_bytes(*out);
     return NULL;
 }
@@ -485,6 +504,22 @@ static uint32_t wide_of_best(const char *graph_text) {
     return c.wide;
 }
 
+/* What reads several vectors before it computes asks for registers to keep them in; the plan behind
+ * it is the same without that. */
+TEST(what_reads_ahead_says_how_many_groups_there_are) {
+#define LONG(ops) "graph {\ninput user %x : f32[4096, 8192] \"x\"\n" ops "output user %y \"\"\n}\n"
+    chooser best = {.facts = &hn_gpu_facts_sm_90}, second = best;
+    second.number = 1;
+    plan_best(LONG("%y = abs(%x)\n"), &best);
+    plan_best(LONG("%y = abs(%x)\n"), &second);
+    EXPECT(best.resident > 1);
+    EXPECT_INT(second.resident, 0);
+    plan_best(LONG("%y = cumsum(%x, dim=1)\n"), &best);
+    EXPECT(best.resident > 1);
+    plan_best(LONG("%y = amax(%x, dims=[1], keepdim=true)\n"), &best);
+    EXPECT_INT(best.resident, 0);
+}
+
 /* Both branches of a form for some sizes of the call, and scans, take memory for what they exchange. */
 TEST(all_that_threads_exchange_fits) {
     static const char *const graphs[] = {
@@ -509,6 +544,15 @@ TEST(all_that_threads_exchange_fits) {
                              c.shared, (int64_t)facts.shared_bytes, text);
         }
     }
+}
+
+/* All elements in their order: the place in memory is the number of the vector, without quotients. */
+TEST(elements_in_order_have_one_number) {
+    chooser c = {0};
+    plan_best("graph {\ninput user %x : f32[60, 84] \"x\"\ninput user %b : f32[84] \"b\"\n"
+              "%y = add(%x, %b)\noutput user %y \"\"\n}\n",
+              &c);
+    EXPECT_INT(c.in_order, 2); /* x and y; b needs a remainder */
 }
 
 /* A parameter that is a part of its storage: an access of 16 bytes there would be a fault. */
