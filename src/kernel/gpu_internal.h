@@ -16,8 +16,8 @@ typedef struct hn_gpu_layout {
     uint32_t
         resident;  /* groups that a multiprocessor is to hold at once; 0: the compiler decides */
     uint32_t tile; /* elements: a group has a square of so many; 0: a run of them */
-    hn_expr size;  /* rows: vectors are for calls where this size is a multiple of them; others take
-                      single elements. 0: it always is */
+    hn_expr size; /* vectors are for calls where this size is a multiple of them; others take single
+                      elements. 0: for all calls */
     double ns;
 } hn_gpu_layout;
 

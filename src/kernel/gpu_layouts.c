@@ -7,21 +7,78 @@ typedef hn_gpu_planner planner;
 
 /* ---- elements ---- */
 
-hn_status hn_gpu_plan_elements(planner *pl, hn_arena *arena) {
-    const hn_gpu_layout *l = pl->layout;
-    hn_expr vars[2 * HN_MAX_RANK];
-    const uint32_t count = hn_gpu_list_variables(pl, vars);
+/* Vectors that a group takes in a step. */
+static int64_t vectors_of_step(const planner *pl) {
+    return (int64_t)pl->layout->width * pl->layout->unroll;
+}
+
+/* Step number `step` of all groups together. */
+static hn_status emit_element_step(planner *pl, const hn_expr *vars, uint32_t count, hn_expr step) {
     hn_gpu_run run = hn_gpu_run_of(pl, vars, count);
-    run.width = l->width;
-    const int64_t block = (int64_t)l->width * l->unroll;
-    HN_TRY(hn_form_create(pl->p, arena, l->width,
-                          hn_sym_ceildiv(pl->sym, run.vectors, hn_gpu_num(pl, block)), &pl->f));
-    run.first = hn_sym_add(pl->sym, hn_sym_mul(pl->sym, pl->f->group, hn_gpu_num(pl, block)),
+    run.width = pl->layout->width;
+    run.first = hn_sym_add(pl->sym, hn_sym_mul(pl->sym, step, hn_gpu_num(pl, vectors_of_step(pl))),
                            pl->f->thread);
-    run.is_whole = hn_sym_divisor(pl->sym, run.vectors) % block == 0;
+    run.is_whole = hn_sym_divisor(pl->sym, run.vectors) % vectors_of_step(pl) == 0;
     HN_TRY(hn_gpu_begin_phase(pl, &pl->k->phases.items[0]));
     hn_gpu_emit_step(pl, &run);
     return NULL;
+}
+
+/* Where the size is a multiple of the vectors, `times` so many. */
+static void open_multiple(planner *pl) {
+    const hn_gpu_layout *l = pl->layout;
+    hn_expr vector = hn_gpu_num(pl, l->vector), one = hn_gpu_num(pl, 1),
+            count = hn_sym_floordiv(pl->sym, l->size, vector),
+            times = hn_form_symbol(pl->f, hn_sym_add(pl->sym, count, one));
+    hn_form_if(pl->f, hn_sym_mod(pl->sym, l->size, vector), one);
+    hn_form_let(pl->f, times, count);
+    pl->size = l->size;
+    pl->multiple = hn_sym_mul(pl->sym, times, vector);
+}
+
+/* Elsewhere single elements, by another layout; hn_form_close and the first layout are behind it. */
+static void open_single(planner *pl, hn_gpu_layout *single) {
+    *single = *pl->layout;
+    single->vector = 1;
+    hn_form_else(pl->f);
+    pl->size = 0;
+    pl->layout = single;
+}
+
+/* In place of a vector a thread takes as many steps of single elements. */
+static hn_status emit_guarded_elements(planner *pl, const hn_expr *vars, uint32_t count) {
+    const hn_gpu_layout *l = pl->layout;
+    hn_gpu_layout single;
+    open_multiple(pl);
+    HN_TRY(emit_element_step(pl, vars, count, pl->f->group));
+    open_single(pl, &single);
+    hn_expr vector = hn_gpu_num(pl, l->vector), part = hn_form_symbol(pl->f, vector);
+    hn_form_for(pl->f, part, hn_gpu_num(pl, 0), vector, 1);
+    hn_expr steps = hn_sym_mul(pl->sym, pl->f->group, vector);
+    hn_status status = emit_element_step(pl, vars, count, hn_sym_add(pl->sym, steps, part));
+    pl->layout = l;
+    hn_form_close(pl->f);
+    hn_form_close(pl->f);
+    return status;
+}
+
+/* Of all groups together. */
+static hn_expr element_steps(const planner *pl, const hn_expr *vars, uint32_t count) {
+    const hn_gpu_layout *l = pl->layout;
+    const int64_t vectors = vectors_of_step(pl);
+    if (!l->size)
+        return hn_sym_ceildiv(pl->sym, hn_gpu_run_of(pl, vars, count).vectors,
+                              hn_gpu_num(pl, vectors));
+    return hn_sym_ceildiv(pl->sym, hn_gpu_extents(pl, vars, count),
+                          hn_gpu_num(pl, vectors * l->vector));
+}
+
+hn_status hn_gpu_plan_elements(planner *pl, hn_arena *arena) {
+    hn_expr vars[2 * HN_MAX_RANK];
+    const uint32_t count = hn_gpu_list_variables(pl, vars);
+    HN_TRY(hn_form_create(pl->p, arena, pl->layout->width, element_steps(pl, vars, count), &pl->f));
+    if (pl->layout->size) return emit_guarded_elements(pl, vars, count);
+    return emit_element_step(pl, vars, count, pl->f->group);
 }
 
 /* Which square the group has: the last two variables of its number are those of the squares. */
@@ -309,22 +366,12 @@ static hn_status emit_phases(planner *pl) {
     return NULL;
 }
 
-/* Vectors where the size is a multiple of them, `times` so many; else single elements. */
 static hn_status emit_guarded(planner *pl) {
     const hn_gpu_layout *l = pl->layout;
-    hn_gpu_layout single = *l;
-    hn_expr vector = hn_gpu_num(pl, l->vector), one = hn_gpu_num(pl, 1),
-            count = hn_sym_floordiv(pl->sym, l->size, vector),
-            times = hn_form_symbol(pl->f, hn_sym_add(pl->sym, count, one));
-    hn_form_if(pl->f, hn_sym_mod(pl->sym, l->size, vector), one);
-    hn_form_let(pl->f, times, count);
-    pl->size = l->size;
-    pl->multiple = hn_sym_mul(pl->sym, times, vector);
+    hn_gpu_layout single;
+    open_multiple(pl);
     HN_TRY(emit_phases(pl));
-    pl->size = 0;
-    hn_form_else(pl->f);
-    single.vector = 1;
-    pl->layout = &single;
+    open_single(pl, &single);
     memset(pl->unseen, 0, pl->p->buffers.count * sizeof *pl->unseen);
     hn_status status = emit_phases(pl);
     pl->layout = l;

@@ -12,7 +12,7 @@
  *         move m2[...] = m6[0] count V } }
  *
  * Of a square what goes along the other variable is read first, and goes through shared memory.
- * Rows whose length is a size of the call take vectors where it is a multiple of them, and single
+ * Rows and elements whose last extent has a size of the call take vectors where it is a multiple of them, and single
  * elements elsewhere: both stand in the form.
  * Where registers keep a row, what one phase has moved or stored the next ones find there. */
 #include "kernel/gpu_vectors.h"

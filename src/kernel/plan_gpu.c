@@ -226,11 +226,42 @@ static void list_tiles(const planner *pl, hn_expr along, hn_expr last, layout *i
     keep_layout(items, kept, l);
 }
 
+/* For calls where the size is a multiple of the longest vectors. */
+static planner where_multiple(const planner *pl, hn_expr size) {
+    planner guarded = *pl;
+    hn_expr most = hn_gpu_num(pl, HN_FORM_MOVE_MOST), one = hn_gpu_num(pl, 1),
+            count = hn_sym_add(pl->sym, hn_sym_floordiv(pl->sym, size, most), one);
+    /* a symbol that stands for the number of vectors, in no form */
+    hn_expr times = hn_sym_index(pl->sym, HN_FORM_FIRST_ORDINAL - 1, count);
+    guarded.size = size;
+    guarded.multiple = hn_sym_mul(pl->sym, times, most);
+    return guarded;
+}
+
+/* Longer vectors for calls where a size is a multiple of them, if it is expected to be; it is a
+ * factor of the last extent. The size, or 0. */
+static hn_expr guard_elements(const planner *pl, const hn_expr *vars, uint32_t count,
+                              uint32_t *vector) {
+    hn_expr symbols[HN_MAX_RANK], size = 0;
+    const uint32_t all =
+        hn_sym_symbols(pl->sym, hn_gpu_extent(pl, vars[count - 1]), symbols, HN_MAX_RANK);
+    for (uint32_t k = 0; k < all && k < HN_MAX_RANK; k++) {
+        if (hn_sym_symbol_kind(pl->sym, symbols[k]) != HN_SYMBOL_SIZE) continue;
+        const planner guarded = where_multiple(pl, symbols[k]);
+        const uint32_t own = hn_gpu_vector(&guarded, &pl->k->phases.items[0], vars, count);
+        if (own <= *vector || hint(pl, symbols[k]) % own) continue;
+        *vector = own;
+        size = symbols[k];
+    }
+    return size;
+}
+
 static uint32_t list_elements(planner *pl, layout *items) {
     hn_expr vars[2 * HN_MAX_RANK];
     const hn_kernel_phase *phase = &pl->k->phases.items[0];
     uint32_t kept = 0, count = hn_gpu_list_variables(pl, vars),
              vector = hn_gpu_vector(pl, phase, vars, count);
+    const hn_expr size = guard_elements(pl, vars, count, &vector);
     int64_t elems = hint(pl, hn_gpu_extents(pl, vars, count)), vectors = ceil_div(elems, vector),
             bytes = vector * hn_gpu_bytes_read(pl, phase, vars[0], vars[count - 1]),
             cached = vector * hn_gpu_bytes_read(pl, phase, 0, vars[count - 1]) - bytes;
@@ -242,7 +273,8 @@ static uint32_t list_elements(planner *pl, layout *items) {
         for (size_t u = 0; u < HN_COUNT_OF(unrolls); u++) {
             uint32_t threads = power_of_two_from(vectors, group_sizes[t]);
             if (threads > pl->facts->threads_max || !may_unroll(vector, unrolls[u])) continue;
-            layout l = {.width = threads, .rows = 1, .vector = vector, .unroll = unrolls[u]};
+            layout l = {
+                .width = threads, .rows = 1, .vector = vector, .unroll = unrolls[u], .size = size};
             launch run = {.groups = (double)ceil_div(vectors, threads * l.unroll),
                           .threads = threads,
                           .run_bytes = LINE_BYTES,
@@ -375,23 +407,18 @@ static hn_expr size_of_rows(const planner *pl) {
 /* Longer vectors for calls where the length of the rows is a multiple of them, if it is expected
  * to be. */
 static void guard_vectors(const planner *pl, rows_info *out) {
-    planner guarded = *pl;
     uint32_t vector = HN_FORM_MOVE_MOST;
-    guarded.size = pl->is_across ? 0 : size_of_rows(pl);
-    if (!guarded.size) return;
-    hn_expr most = hn_gpu_num(pl, HN_FORM_MOVE_MOST), one = hn_gpu_num(pl, 1),
-            count = hn_sym_add(pl->sym, hn_sym_floordiv(pl->sym, guarded.size, most), one);
-    /* a symbol that stands for the number of vectors, in no form */
-    hn_expr times = hn_sym_index(pl->sym, HN_FORM_FIRST_ORDINAL - 1, count);
-    guarded.multiple = hn_sym_mul(pl->sym, times, most);
+    const hn_expr size = pl->is_across ? 0 : size_of_rows(pl);
+    if (!size) return;
+    const planner guarded = where_multiple(pl, size);
     for (uint32_t f = 0; f < pl->k->phases.count; f++) {
         const hn_kernel_phase *phase = &pl->k->phases.items[f];
         uint32_t own = hn_gpu_vector(&guarded, phase, phase->vars, phase->rank);
         if (phase->rank && own < vector) vector = own;
     }
-    if (vector <= out->vector || hint(pl, guarded.size) % vector) return;
+    if (vector <= out->vector || hint(pl, size) % vector) return;
     out->vector = vector;
-    out->size = guarded.size;
+    out->size = size;
 }
 
 static rows_info info_of(const planner *pl) {

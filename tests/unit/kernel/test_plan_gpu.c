@@ -362,6 +362,27 @@ TEST(sizes_of_the_call) {
         }
 }
 
+/* Elements of such sizes: in order, beside a vector, beside a number for each row, and of one size
+ * twice; in vectors where it is a multiple of them. */
+TEST(elements_of_sizes_of_the_call) {
+    static const char *const graphs[] = {
+        "input user %%x : f32[%1$d, s0] \"x\"\n%%y = abs(%%x)\noutput user %%y \"\"",
+        "input user %%x : f32[s0] \"x\"\n%%y = abs(%%x)\noutput user %%y \"\"",
+        "input user %%x : f32[%1$d, s0] \"x\"\ninput user %%b : f16[s0] \"b\"\n"
+        "%%c = cast(%%b, dtype=f32)\n%%y = add(%%x, %%c)\noutput user %%y \"\"",
+        "input user %%x : f32[%1$d, s0] \"x\"\ninput user %%b : f32[%1$d, 1] \"b\"\n"
+        "%%y = mul(%%x, %%b)\noutput user %%y \"\"",
+        "input user %%x : f32[s0, s0] \"x\"\ninput user %%b : f32[s0] \"b\"\n"
+        "%%y = add(%%x, %%b)\noutput user %%y \"\""};
+    static const int sizes[] = {1, 8, 13, 64, 129, 136};
+    for (size_t g = 0; g < HN_COUNT_OF(graphs); g++)
+        for (size_t c = 0; c < HN_COUNT_OF(sizes); c++) {
+            char text[512];
+            snprintf(text, sizeof text, "symbol size s0 in [1, 4096] hint %%2$d\n%s", graphs[g]);
+            check_sizes(text, 5, sizes[c]);
+        }
+}
+
 /* What a scan writes others of the row's threads read. */
 TEST(scans_that_are_read) {
     for (size_t c = 1; c < HN_COUNT_OF(lengths); c++) {
@@ -388,7 +409,10 @@ TEST(sizes_that_are_not_expected) {
         "%%d = sub(%%x, %%s)\n%%y = relu(%%d)\noutput user %%y \"\"",
         "input user %%x : f16[5, s0] \"x\"\n%%f = cast(%%x, dtype=f32)\n"
         "%%m = amax(%%f, dims=[1], keepdim=true)\n%%d = sub(%%f, %%m)\n%%e = exp(%%d)\n"
-        "%%s = sum(%%e, dims=[1], keepdim=true)\n%%y = div(%%e, %%s)\noutput user %%y \"\""};
+        "%%s = sum(%%e, dims=[1], keepdim=true)\n%%y = div(%%e, %%s)\noutput user %%y \"\"",
+        "input user %%x : f16[s0, 5] \"x\"\n%%y = abs(%%x)\noutput user %%y \"\"",
+        "input user %%x : f32[5, s0] \"x\"\ninput user %%b : f32[s0] \"b\"\n"
+        "%%y = add(%%x, %%b)\noutput user %%y \"\""};
     for (size_t g = 0; g < HN_COUNT_OF(graphs); g++)
         for (size_t k = 1; k < HN_COUNT_OF(lengths); k++) {
             char text[1024], symbol[64];
@@ -544,6 +568,17 @@ TEST(all_that_threads_exchange_fits) {
                              c.shared, (int64_t)facts.shared_bytes, text);
         }
     }
+}
+
+/* Elements whose last extent, or a factor of it, is a size of the call are taken in vectors. */
+TEST(elements_of_sizes_have_vectors) {
+#define SIZED(hint, shape)                                                                         \
+    "graph {\nsymbol size s0 in [1, 65536] hint 64\nsymbol size s1 in [1, 65536] hint " hint       \
+    "\ninput user %x : f32[" shape "] \"x\"\n%y = abs(%x)\noutput user %y \"\"\n}\n"
+    EXPECT_INT(wide_of_best(SIZED("128", "s1")), 2);
+    EXPECT_INT(wide_of_best(SIZED("128", "7, s1")), 2);
+    EXPECT_INT(wide_of_best(SIZED("129", "s0, s1")), 2); /* s0 is a multiple */
+    EXPECT_INT(wide_of_best(SIZED("129", "3, s1")), 0);
 }
 
 /* All elements in their order: the place in memory is the number of the vector, without quotients. */
