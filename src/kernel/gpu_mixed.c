@@ -77,7 +77,7 @@ static int64_t registers_of(const mixed_info *info, const layout *l) {
            kept * (info->row_bytes + info->shared_bytes) / 4096;
 }
 
-/* Memory is busy when enough reads are under way: see predicted_ns of plan_gpu.c. */
+/* Memory is busy when enough reads are under way: see hn_gpu_predicted_ns. */
 static double predicted_ns(const planner *pl, const mixed_info *info, const layout *l,
                            int64_t registers) {
     const hn_gpu_facts *facts = pl->facts;

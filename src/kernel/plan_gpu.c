@@ -19,10 +19,11 @@
 #include "kernel/plan_gpu.h"
 
 #include "base/compiler.h"
-#include "kernel/gpu_internal.h"
+#include "kernel/gpu_costs.h"
 
 typedef hn_gpu_planner planner;
 typedef hn_gpu_layout layout;
+typedef hn_gpu_launch launch;
 
 /* Sizes of groups that are compared, of equals the first is taken; and vectors that a thread takes in a step. */
 static const uint32_t group_sizes[] = {256, 128, 512, 64, 1024};
@@ -35,11 +36,6 @@ static bool may_unroll(uint32_t vector, uint32_t unroll) {
     return unroll <= UNROLL_SHORT || vector * unroll <= UNROLLED_MOST;
 }
 
-/* Memory is read in sectors: threads that read less side by side waste the rest of it. Less than a
- * line is read with some loss. */
-enum { SECTOR_BYTES = 32, LINE_BYTES = 128 };
-static const double part_of_line = 1.1;
-
 /* What a vector of a scan waits for, in times of a reduction: for two barriers. */
 enum { WAITS_OF_SCAN = 2 };
 
@@ -50,14 +46,10 @@ enum { SCAN_REGISTERS = 2 };
  * it is computed. And the most vectors that it keeps: each is a copy of the loops' bodies. */
 enum { OTHER_REGISTERS = 24, ELEMENT_REGISTERS = 1, KEPT_VECTORS_MOST = 8 };
 
-/* Groups that come one after the other end at different times: with so many nobody waits. */
-enum { MANY_WAVES = 8, SPARE_REGISTERS = 8 };
-
 /* Of layouts that memory makes equal, that is best whose threads have so many bytes under way each:
  * of a row with fewer more threads wait for each other; with more the code is longer. A factor of
  * two is worth a hundredth. */
 enum { BYTES_OF_ELEMENTS = 32, BYTES_OF_ROWS = 64 };
-static const double byte_factor = 0.01;
 
 static int64_t hint(const planner *pl, hn_expr e) { return hn_sym_hint(pl->sym, e, 1024); }
 
@@ -65,88 +57,6 @@ static uint32_t power_of_two_from(int64_t value, uint32_t most) {
     uint32_t power = 1;
     while (power < most && power < value) power *= 2;
     return power;
-}
-
-static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-static double least(double a, double b) { return a < b ? a : b; }
-
-/* ---- what a layout costs ---- */
-
-/* A launch, at the hints of the sizes. */
-typedef struct launch {
-    double groups;        /* each of a cluster's blocks counts as one */
-    uint32_t threads;     /* of a group */
-    uint32_t blocks;      /* of a cluster; else 1, or 0 */
-    int64_t run_bytes;    /* that threads read side by side */
-    double bytes, again;  /* from and to memory; and read once more, from the second cache */
-    int64_t flight_bytes; /* reads that a thread has under way at once */
-    int64_t steps;        /* reads of a thread one after the other */
-    uint32_t acrosses;    /* one after the other */
-    uint32_t levels;      /* of one of them that go through shared memory */
-    int64_t registers;    /* of a thread */
-    int64_t shared_bytes; /* of a group */
-    bool keeps;           /* a group reads, and only then computes */
-} launch;
-
-/* Groups that are on a multiprocessor at once. */
-static double resident_groups(const hn_gpu_facts *facts, const launch *l) {
-    double groups = (double)(facts->resident / l->threads);
-    if (groups > facts->groups) groups = facts->groups;
-    if (l->registers)
-        groups = least(groups, (double)(facts->registers / (l->registers * l->threads)));
-    if (l->shared_bytes)
-        groups = least(groups, (double)(facts->shared_all_bytes / l->shared_bytes));
-    return groups < 1 ? 1 : groups;
-}
-
-/* Memory is busy when enough reads are under way (Little's law): a group has its reads under way
- * for a part of its life, which is the latency of its steps and of what its threads do together.
- * Arithmetic goes on at the same time. */
-static double predicted_ns(const planner *pl, const launch *l) {
-    const hn_gpu_facts *facts = pl->facts;
-    double resident = resident_groups(facts, l), all = resident * facts->multiprocessors,
-           groups = l->groups < 1 ? 1 : l->groups, busy = least(groups, all),
-           read_bytes = (double)(l->flight_bytes * l->threads),
-           flight = busy / facts->multiprocessors * read_bytes, wanted = facts->flight_bytes,
-           share = least(1, flight / wanted);
-    double across = l->blocks > 1 ? facts->blocks_ns : (1 + (double)l->levels) * facts->barrier_ns,
-           life = (double)l->steps * facts->latency_ns + l->acrosses * across;
-    share = least(share, flight / wanted * (double)l->steps * facts->latency_ns / life);
-    double waste = l->run_bytes >= SECTOR_BYTES ? 1 : (double)SECTOR_BYTES / (double)l->run_bytes;
-    if (l->run_bytes < LINE_BYTES) waste *= part_of_line;
-    double memory = l->bytes * waste / (facts->bytes_per_ns * share) +
-                    l->again * waste / (facts->cache_bytes_per_ns * share);
-    double threads = busy * l->threads,
-           room = (double)facts->multiprocessors * facts->resident / 4; /* enough for arithmetic */
-    double compute = pl->work.operations / (facts->ops_per_ns * least(1, threads / room));
-    double waves = groups / all, whole = waves < 1 ? 1 : waves;
-    /* the last groups leave part of the processor idle */
-    double tail = waves > 1 && waves < MANY_WAVES
-                      ? (double)ceil_div((int64_t)groups, (int64_t)all) / whole
-                      : 1;
-    double drained = 1 + (tail - 1) / 2;
-    double both = memory > compute ? memory : compute;
-    if (l->keeps && resident < 2) both = memory + compute; /* nobody reads in the meantime */
-    return facts->launch_ns + both * drained + life;
-}
-
-static double balance(const launch *l, int64_t best) {
-    double factor = 1;
-    for (int64_t bytes = l->flight_bytes; bytes > best; bytes /= 2) factor += byte_factor;
-    for (int64_t bytes = l->flight_bytes; bytes < best; bytes *= 2) factor += byte_factor;
-    return factor;
-}
-
-/* What reads several vectors and then computes element by element: a compiler that is not told how many
- * groups there are at once saves registers, and reads a vector only where its elements are needed.
- * So it is told how many there is room for, some registers to spare. If they do not suffice,
- * the next best layout is the same without that. */
-enum { BOUND_MOST = 16 }; /* more groups need no more registers than any compiler takes */
-
-static uint32_t bound_groups(const planner *pl, launch run, int64_t other_registers) {
-    run.registers += other_registers + SPARE_REGISTERS;
-    double groups = resident_groups(pl->facts, &run);
-    return groups > BOUND_MOST ? 0 : (uint32_t)groups;
 }
 
 /* Best first, each once. */
@@ -163,10 +73,13 @@ static void keep_layout(layout *items, uint32_t *count, layout l) {
     items[at] = l;
 }
 
-/* The layout with a bound on its groups; and without, should that be too few registers. */
+/* What reads several vectors and then computes element by element: a compiler that is not told how many
+ * groups there are at once saves registers, and reads a vector only where its elements are needed.
+ * So it is told how many there is room for, some registers to spare. If they do not suffice,
+ * the next best layout is the same without that. */
 static void keep_both(const planner *pl, layout *items, uint32_t *count, layout l,
                       const launch *run, int64_t other_registers) {
-    l.resident = bound_groups(pl, *run, other_registers);
+    l.resident = hn_gpu_bound_groups(pl, *run, other_registers);
     keep_layout(items, count, l);
     if (!l.resident) return;
     l.resident = 0;
@@ -214,7 +127,7 @@ static void list_tiles(const planner *pl, hn_expr along, hn_expr last, layout *i
     double all = (double)hint(pl, hn_gpu_extents(pl, vars, hn_gpu_list_variables(pl, vars)));
     launch run = {.groups = all / side / side,
                   .threads = TILE_THREADS,
-                  .run_bytes = LINE_BYTES,
+                  .run_bytes = HN_GPU_LINE_BYTES,
                   .bytes = pl->work.bytes,
                   .flight_bytes =
                       hn_gpu_bytes_read(pl, &pl->k->phases.items[0], 0, last) * vector * l.unroll,
@@ -222,7 +135,7 @@ static void list_tiles(const planner *pl, hn_expr along, hn_expr last, layout *i
                   .acrosses = 1,
                   .registers = OTHER_REGISTERS + vector * ELEMENT_REGISTERS,
                   .shared_bytes = bytes};
-    l.ns = predicted_ns(pl, &run);
+    l.ns = hn_gpu_predicted_ns(pl, &run);
     keep_layout(items, kept, l);
 }
 
@@ -262,12 +175,13 @@ static uint32_t list_elements(planner *pl, layout *items) {
     uint32_t kept = 0, count = hn_gpu_list_variables(pl, vars),
              vector = hn_gpu_vector(pl, phase, vars, count);
     const hn_expr size = guard_elements(pl, vars, count, &vector);
-    int64_t elems = hint(pl, hn_gpu_extents(pl, vars, count)), vectors = ceil_div(elems, vector),
+    int64_t elems = hint(pl, hn_gpu_extents(pl, vars, count)),
+            vectors = hn_gpu_ceil_div(elems, vector),
             bytes = vector * hn_gpu_bytes_read(pl, phase, vars[0], vars[count - 1]),
             cached = vector * hn_gpu_bytes_read(pl, phase, 0, vars[count - 1]) - bytes;
     hn_expr along = hn_gpu_transposed(pl, vars, count);
     /* a sector for each element that goes along another variable, some of it found again */
-    double wasted = along ? (double)elems * (SECTOR_BYTES / 2) : 0;
+    double wasted = along ? (double)elems * (HN_GPU_SECTOR_BYTES / 2) : 0;
     if (along) list_tiles(pl, along, vars[count - 1], items, &kept);
     for (size_t t = 0; t < HN_COUNT_OF(group_sizes); t++)
         for (size_t u = 0; u < HN_COUNT_OF(unrolls); u++) {
@@ -275,15 +189,15 @@ static uint32_t list_elements(planner *pl, layout *items) {
             if (threads > pl->facts->threads_max || !may_unroll(vector, unrolls[u])) continue;
             layout l = {
                 .width = threads, .rows = 1, .vector = vector, .unroll = unrolls[u], .size = size};
-            launch run = {.groups = (double)ceil_div(vectors, threads * l.unroll),
+            launch run = {.groups = (double)hn_gpu_ceil_div(vectors, threads * l.unroll),
                           .threads = threads,
-                          .run_bytes = LINE_BYTES,
+                          .run_bytes = HN_GPU_LINE_BYTES,
                           .bytes = pl->work.bytes + wasted,
                           .flight_bytes = (bytes ? bytes : 4) * l.unroll,
                           .steps = 1,
                           .registers =
                               OTHER_REGISTERS + vector * ELEMENT_REGISTERS + bytes * l.unroll / 4};
-            l.ns = predicted_ns(pl, &run) * balance(&run, BYTES_OF_ELEMENTS);
+            l.ns = hn_gpu_predicted_ns(pl, &run) * hn_gpu_balance(&run, BYTES_OF_ELEMENTS);
             if (l.unroll > 1) keep_both(pl, items, &kept, l, &run, cached / 4);
             else keep_layout(items, &kept, l);
         }
@@ -379,7 +293,7 @@ static void add_phase(const planner *pl, const hn_kernel_phase *phase, rows_info
 /* Vectors of rows count as rows. */
 static void across_rows(const planner *pl, rows_info *out) {
     out->vector = hn_gpu_row_vector(pl);
-    out->rows = ceil_div(out->rows, out->vector);
+    out->rows = hn_gpu_ceil_div(out->rows, out->vector);
     out->element_bytes = 0;
     for (uint32_t f = 0; f < pl->k->phases.count && pl->k->rank; f++) {
         const hn_kernel_phase *phase = &pl->k->phases.items[f];
@@ -449,20 +363,22 @@ static launch launch_of(const planner *pl, const rows_info *info, const layout *
     const uint32_t blocks = l->blocks ? l->blocks : 1;
     uint32_t levels = 0;
     for (uint32_t half = l->width; half > pl->facts->shuffle; half /= 2) levels++;
-    launch out = {.groups = (double)ceil_div(info->rows, l->rows) * blocks,
-                  .threads = l->width * l->rows / blocks,
-                  .blocks = blocks,
-                  .run_bytes = next * element,
-                  .bytes = pl->work.bytes,
-                  .flight_bytes = element * taken,
-                  .steps = ceil_div(info->elems, (int64_t)l->width * (along ? taken : l->unroll)) *
-                           (info->reading ? info->reading : 1),
-                  .acrosses = (l->width > 1 ? info->reductions : 0) * (along ? 1 : l->vector),
-                  .levels = levels,
-                  .registers = OTHER_REGISTERS + l->vector * ELEMENT_REGISTERS,
-                  .shared_bytes = hn_gpu_shared_bytes(pl, l)};
+    launch out = {
+        .groups = (double)hn_gpu_ceil_div(info->rows, l->rows) * blocks,
+        .threads = l->width * l->rows / blocks,
+        .blocks = blocks,
+        .run_bytes = next * element,
+        .bytes = pl->work.bytes,
+        .flight_bytes = element * taken,
+        .steps = hn_gpu_ceil_div(info->elems, (int64_t)l->width * (along ? taken : l->unroll)) *
+                 (info->reading ? info->reading : 1),
+        .acrosses = (l->width > 1 ? info->reductions : 0) * (along ? 1 : l->vector),
+        .levels = levels,
+        .registers = OTHER_REGISTERS + l->vector * ELEMENT_REGISTERS,
+        .shared_bytes = hn_gpu_shared_bytes(pl, l)};
     if (along && has_scan(pl->k)) out.acrosses = WAITS_OF_SCAN * (uint32_t)out.steps * l->unroll;
-    double once = least(hn_gpu_bytes_once(pl), pl->work.bytes);
+    double once = hn_gpu_bytes_once(pl);
+    if (once > pl->work.bytes) once = pl->work.bytes;
     if (l->keeps) {
         out.keeps = true;
         out.bytes = once;
@@ -480,7 +396,7 @@ static launch launch_of(const planner *pl, const rows_info *info, const layout *
  * just enough uses memory. */
 static bool fits_registers(const planner *pl, const launch *run) {
     return run->registers <= pl->facts->registers_thread &&
-           (run->registers + SPARE_REGISTERS) * run->threads <= pl->facts->registers;
+           (run->registers + HN_GPU_SPARE_REGISTERS) * run->threads <= pl->facts->registers;
 }
 
 static void try_layout(const planner *pl, const rows_info *info, layout l, layout *items,
@@ -489,7 +405,7 @@ static void try_layout(const planner *pl, const rows_info *info, layout l, layou
     if (!fits_shared(pl, &l)) return;
     const launch run = launch_of(pl, info, &l);
     if (!fits_registers(pl, &run)) return;
-    l.ns = predicted_ns(pl, &run) * balance(&run, BYTES_OF_ROWS);
+    l.ns = hn_gpu_predicted_ns(pl, &run) * hn_gpu_balance(&run, BYTES_OF_ROWS);
     if (!pl->is_across && has_scan(pl->k) && l.unroll > 1)
         keep_both(pl, items, kept, l, &run, SCAN_REGISTERS * l.vector);
     else keep_layout(items, kept, l);
@@ -505,7 +421,8 @@ static void try_width(const planner *pl, const rows_info *info, uint32_t width, 
                 .size = info->size,
                 .peels = info->peels};
     bool along = !pl->is_across, steps = along || (!has_scan(pl->k) && info->vector > 1);
-    int64_t vectors = ceil_div(ceil_div(info->elems, along ? info->vector : 1), width);
+    int64_t vectors =
+        hn_gpu_ceil_div(hn_gpu_ceil_div(info->elems, along ? info->vector : 1), width);
     for (size_t u = 0; u < HN_COUNT_OF(unrolls) && (steps || !u); u++) {
         l.unroll = unrolls[u];
         if (may_unroll(l.vector, l.unroll) && (!u || l.unroll <= vectors))
@@ -520,7 +437,7 @@ static void try_width(const planner *pl, const rows_info *info, uint32_t width, 
 /* Registers of several multiprocessors keep a row that those of one do not. What is local must fit
  * them, too. */
 static void list_clusters(const planner *pl, const rows_info *info, layout *items, uint32_t *kept) {
-    const int64_t vectors = ceil_div(info->elems, info->vector);
+    const int64_t vectors = hn_gpu_ceil_div(info->elems, info->vector);
     if (!info->may_keep || info->size || info->elems < pl->facts->blocks_row_elems) return;
     for (uint32_t blocks = 2; blocks <= pl->facts->blocks_max; blocks *= 2)
         for (size_t t = 0; t < HN_COUNT_OF(group_sizes); t++) {
@@ -529,7 +446,7 @@ static void list_clusters(const planner *pl, const rows_info *info, layout *item
                         .rows = 1,
                         .blocks = blocks,
                         .vector = info->vector,
-                        .unroll = (uint32_t)ceil_div(vectors, blocks * threads),
+                        .unroll = (uint32_t)hn_gpu_ceil_div(vectors, blocks * threads),
                         .keeps = true,
                         .peels = info->peels};
             if (threads <= pl->facts->threads_max && l.width <= vectors &&
@@ -550,7 +467,7 @@ static uint32_t scan_width(const planner *pl) {
 static uint32_t list_rows(const planner *pl, layout *items) {
     const rows_info info = info_of(pl);
     const uint32_t most = pl->facts->threads_max;
-    int64_t vectors = pl->is_across ? info.elems : ceil_div(info.elems, info.vector);
+    int64_t vectors = pl->is_across ? info.elems : hn_gpu_ceil_div(info.elems, info.vector);
     uint32_t kept = 0, widest = power_of_two_from(vectors, most);
     if (has_scan(pl->k)) widest = least_width(widest, scan_width(pl));
     for (size_t t = 0; t < HN_COUNT_OF(group_sizes); t++) {
