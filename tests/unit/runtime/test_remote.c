@@ -5,6 +5,7 @@
 #define HN_FIXTURE_REMOTE
 #include "unit/runtime/module_fixture.h"
 
+#include "runtime/module_impl.h"
 #include "tests/support/imaginary_device.h"
 
 #include <pthread.h>
@@ -40,6 +41,30 @@ TEST(inputs_and_outputs_are_copied_and_nothing_else) {
     EXPECT_INT(atomic_load(&imaginary.launches), 6);
     /* one for each run, and one behind the upload of weights */
     EXPECT_INT(atomic_load(&imaginary.finishes), 3 + 1);
+    hn_tensor_release(in[0]), hn_tensor_release(out[0]);
+    hn_module_release(m);
+    expect_nothing_left();
+}
+
+/* Outputs that stay are inputs of a later run; a device whose addresses mean nothing to callers
+ * cannot keep them. */
+TEST(outputs_that_stay) {
+    const hn_run_options stay = {.device_outputs = true};
+    imaginary_reset();
+    hn_module *m = load_text(SCALED, NULL);
+    float x[4] = {1, 2, 3, 4}, y[4] = {0};
+    hn_tensor *in[1] = {F32(x, 4)}, *between[1] = {NULL}, *out[1] = {F32(y, 4)};
+    if (!m) return;
+    EXPECT_OK(hn_module_run_with(m, &stay, in, 1, between, 1));
+    EXPECT(between[0] && hn_tensor_device(between[0]).kind == HN_DEVICE_OPENCL);
+    EXPECT_OK(hn_module_run(m, between, 1, out, 1));
+    EXPECT(y[0] == 16 && y[3] == 64);
+    hn_tensor_release(between[0]);
+    between[0] = NULL;
+    m->device->facts.has_addresses = false;
+    EXPECT_ERROR(hn_module_run_with(m, &stay, in, 1, between, 1), HN_UNSUPPORTED,
+                 "outputs of runs on opencl are on cpu");
+    EXPECT(!between[0]);
     hn_tensor_release(in[0]), hn_tensor_release(out[0]);
     hn_module_release(m);
     expect_nothing_left();

@@ -153,6 +153,23 @@ static const char row_sums[] =
     "call k2(b1 f32, out b2 f32) params [s1] extent(s0) grain 1 scratch(64) "
     "output tensor \"z\" : f32[s0] strides [1] in b2";
 
+/* The device of a program for the CPU is the CPU. */
+TEST(outputs_on_the_device_of_the_program) {
+    float x[4] = {1, 2, 3, 4};
+    hn_module *m =
+        load_text("buffer b1 : input f32[4] source 0 buffer b2 : output f32[4] bytes(16) " KERNELS
+                  "input \"x\" : f32[4] strides [1] in b1 call k4(b1 f32, out b2 f32) extent(4) "
+                  "output tensor \"y\" : f32[4] strides [1] in b2",
+                  NULL);
+    hn_tensor *in[1] = {F32(x, 4)}, *out[1] = {NULL};
+    if (!m) return;
+    EXPECT_OK(hn_module_run_with(m, &(hn_run_options){.device_outputs = true}, in, 1, out, 1));
+    EXPECT(out[0] && hn_tensor_device(out[0]).kind == HN_DEVICE_CPU &&
+           ((float *)hn_tensor_data(out[0]))[3] == 8);
+    hn_tensor_release(in[0]), hn_tensor_release(out[0]);
+    hn_module_release(m);
+}
+
 TEST(threads_of_one_run) {
     hn_module *m = load_text(row_sums, &(hn_module_options){.threads = 3});
     float x[7 * 5];
