@@ -161,6 +161,26 @@ static void put_in_turn(walk *w, const across *a, uint32_t count, const char *fi
     close_loop(w);
 }
 
+/* The same, where the lanes of a warp have several rows: those of one row share its numbers, and then
+ * read each other's registers. */
+static void put_in_lanes(walk *w, const across *a, uint32_t count, const char *first) {
+    const uint32_t pitch = a->s->pitch, lanes = a->warp / pitch;
+    char text[192], at[160];
+    snprintf(at, sizeof at, "%s + thread %% %u / %u * %u", first, a->warp, pitch, pitch);
+    put_read(w, a, at);
+    if (count > lanes) {
+        snprintf(text, sizeof text, "for (int k = %u; k < %u; k += %u) {", lanes, count, lanes);
+        open_loop(w, text);
+        snprintf(text, sizeof text, "%s + k * %u", at, pitch);
+        put_combined(w, a, "$0[$1]", true, text);
+        close_loop(w);
+    }
+    snprintf(text, sizeof text, "for (int k = %u; k < %u; k *= 2) {", pitch, a->warp);
+    open_loop(w, text);
+    put_combined(w, a, w->l->shuffle, false, "k");
+    close_loop(w);
+}
+
 /* Of threads that come in blocks, in memory where a block has `room`, and is `inner` long. */
 static void put_place(char out[96], uint32_t block, uint32_t room, uint32_t inner) {
     int length = room == 1 ? snprintf(out, 96, "thread / %u", block)
@@ -183,9 +203,13 @@ static void put_through_memory(walk *w, const across *a) {
     put_written(w, a, one_a_warp ? at : "thread");
     if (one_a_warp) close_loop(w);
     walk_put_barrier(w);
-    if (count > SERIAL_MOST) put_tree(w, a);
-    put_read(w, a, first);
-    if (count <= SERIAL_MOST) put_in_turn(w, a, count, first);
+    if (one_a_warp && pitch > 1 && count * pitch >= a->warp) {
+        put_in_lanes(w, a, count, first);
+    } else {
+        if (count > SERIAL_MOST) put_tree(w, a);
+        put_read(w, a, first);
+        if (count <= SERIAL_MOST) put_in_turn(w, a, count, first);
+    }
     if (w->loops) walk_put_barrier(w); /* it comes here again */
 }
 

@@ -40,7 +40,8 @@ double hn_gpu_predicted_ns(const hn_gpu_planner *pl, const hn_gpu_launch *l) {
                     l->again * waste / (facts->cache_bytes_per_ns * share);
     double threads = busy * l->threads,
            room = (double)facts->multiprocessors * facts->resident / 4; /* enough for arithmetic */
-    double compute = pl->work.operations / (facts->ops_per_ns * least(1, threads / room));
+    double compute = pl->work.operations / (facts->ops_per_ns * least(1, threads / room)) +
+                     groups / facts->multiprocessors * l->exchange_ns;
     double waves = groups / all, whole = waves < 1 ? 1 : waves;
     /* the last groups leave part of the processor idle */
     double tail = waves > 1 && waves < MANY_WAVES
@@ -49,6 +50,7 @@ double hn_gpu_predicted_ns(const hn_gpu_planner *pl, const hn_gpu_launch *l) {
     double drained = 1 + (tail - 1) / 2;
     double both = memory > compute ? memory : compute;
     if (l->keeps && resident < 2) both = memory + compute; /* nobody reads in the meantime */
+    if (l->waits) life -= (double)(l->steps - l->waits) * facts->latency_ns;
     return facts->launch_ns + both * drained + life;
 }
 

@@ -20,6 +20,8 @@ typedef struct hn_gpu_launch {
     double bytes, again;  /* from and to memory; and read once more, from the second cache */
     int64_t flight_bytes; /* reads that a thread has under way at once */
     int64_t steps;        /* reads of a thread one after the other */
+    int64_t waits;        /* reads that nothing else goes on beside: at the beginning; 0: all */
+    double exchange_ns;   /* of a group: its threads read in shared memory what others have */
     uint32_t acrosses;    /* one after the other */
     uint32_t levels;      /* of one of them that go through shared memory */
     int64_t registers;    /* of a thread */

@@ -46,6 +46,9 @@ enum { SCAN_REGISTERS = 2 };
  * it is computed. And the most vectors that it keeps: each is a copy of the loops' bodies. */
 enum { OTHER_REGISTERS = 24, ELEMENT_REGISTERS = 1, KEPT_VECTORS_MOST = 8 };
 
+/* A warp reads a number in shared memory: the other warps of a multiprocessor wait. */
+static const double exchanged_ns = 0.6;
+
 /* Of layouts that memory makes equal, that is best whose threads have so many bytes under way each:
  * of a row with fewer more threads wait for each other; with more the code is longer. A factor of
  * two is worth a hundredth. */
@@ -353,6 +356,20 @@ static rows_info info_of(const planner *pl) {
     return out;
 }
 
+/* What a warp reads one after the other: numbers of its rows, of each thread or of each warp, which
+ * its lanes share out. */
+static void count_exchanges(const planner *pl, const layout *l, hn_gpu_launch *out) {
+    const uint32_t warp = pl->facts->shuffle, warps = (out->threads + warp - 1) / warp;
+    uint32_t numbers = l->width;
+    if (l->rows < warp) {
+        const uint32_t all = l->width * l->rows / warp * l->rows;
+        numbers = all > warp ? all / warp : 1;
+        for (uint32_t k = l->rows; k < warp; k *= 2) numbers += 2; /* before and after */
+    }
+    out->exchange_ns = (double)out->acrosses * numbers * warps * exchanged_ns;
+    out->waits = 1;
+}
+
 static launch launch_of(const planner *pl, const rows_info *info, const layout *l) {
     const uint32_t taken = l->vector * l->unroll;
     bool along = !pl->is_across;
@@ -379,6 +396,7 @@ static launch launch_of(const planner *pl, const rows_info *info, const layout *
     if (along && has_scan(pl->k)) out.acrosses = WAITS_OF_SCAN * (uint32_t)out.steps * l->unroll;
     double once = hn_gpu_bytes_once(pl);
     if (once > pl->work.bytes) once = pl->work.bytes;
+    if (!along) count_exchanges(pl, l, &out);
     if (l->keeps) {
         out.keeps = true;
         out.bytes = once;

@@ -115,8 +115,11 @@ typedef struct hn_sched_limits {
     int64_t prologue_max_ops, prologue_max_loads;
     /* of a product's result: a costly activation of more is a kernel */
     int64_t costly_epilogue_max_elems;
-    int64_t split_min_elems;  /* of a reduction, to become two kernels: */
-    int64_t split_parts_max;  /* so many parts, a power of two, */
+    int64_t split_min_elems; /* of a reduction, to become two kernels, */
+    /* ... if rows are fewer than two for a thread; or columns make fewer strips than so many for 100
+     * threads: on a GPU many threads go down one strip, so that few strips keep memory busy */
+    int64_t split_strips;
+    int64_t split_parts_max;  /* of so many parts, a power of two, */
     int64_t column_strip;     /* columns that a reduction down columns takes at a time, */
     int64_t column_min_steps; /* and the rows below which a part of one is too short */
     int64_t long_row_elems;   /* fewer such rows than threads are not fused into a row kernel */

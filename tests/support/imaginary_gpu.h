@@ -12,6 +12,7 @@
                    .prologue_max_ops = 4,                                                          \
                    .prologue_max_loads = 2,                                                        \
                    .split_min_elems = 4096,                                                        \
+                   .split_strips = 200,                                                            \
                    .split_parts_max = 64,                                                          \
                    .column_strip = 32,                                                             \
                    .column_min_steps = 8,                                                          \
