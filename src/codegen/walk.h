@@ -46,7 +46,6 @@ typedef struct hn_vector_words {
     hn_class_texts splat;          /* a number in all lanes */
     const char *true_number;       /* of a bool, before it is splat */
     hn_class_texts rounded;        /* a product that something will be added to */
-    const char *exp_not_positive;  /* of an f32 that is not above 0, or NaN */
     const char *larger;            /* of two f32; a NaN may be lost */
     const char *of_bool, *to_bool; /* a bool as the number 0 or 1, and back */
     const char *live;              /* defines what only_live needs: the first `n` lanes count */
@@ -120,9 +119,10 @@ struct hn_language {
      * $1, and $2 are the threads that there are, as bits. 1: none do, all exchange through shared memory */
     uint32_t shuffle_threads;
     const char *shuffle,
-        *shuffle_up;    /* the second: of the thread that is $1 before; where there is none,
+        *shuffle_up; /* the second: of the thread that is $1 before; where there is none,
                                       anything */
-    const char *unroll; /* in front of a loop; $0: how often; may be NULL */
+    const char *exp_not_positive; /* of an f32 that is not above 0, or NaN; NULL: as of any */
+    const char *unroll;           /* in front of a loop; $0: how often; may be NULL */
 
     /* index symbols */
     const char *index_type,

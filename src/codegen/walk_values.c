@@ -28,11 +28,9 @@ void walk_put_op(walk *w, hn_op op, hn_dtype operand_dtype, hn_dtype result,
     hn_strbuf_puts(&w->out, rest);
 }
 
-/* What a language with vectors has for an op that the form says more about; NULL: what it always
- * has. */
+/* What a language has for an op that the form says more about; NULL: what it always has. */
 static const char *special_of(const walk *w, const hn_form_stmt *s) {
-    const hn_vector_words *v = w->l->vectors;
-    return v && s->not_positive ? v->exp_not_positive : NULL;
+    return s->not_positive ? w->l->exp_not_positive : NULL;
 }
 
 static void put_bitcast(walk *w, const hn_sop *op, const operand *operands) {

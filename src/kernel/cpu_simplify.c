@@ -1,24 +1,12 @@
 /* cpu_simplify.c: what the form of a kernel allows to compute more cheaply than op by op. */
 #include "kernel/cpu_internal.h"
+#include "kernel/reduced.h"
 
 #include <string.h>
 
 static const hn_sop *sop_of(const hn_cpu_phase *ph, hn_sid s) { return &ph->phase->body.items[s]; }
 
 static bool is_op(const hn_sop *sop, hn_op op) { return sop->kind == HN_SOP_ELEM && sop->op == op; }
-
-/* The reduction whose result RESULT number `slot` is. */
-static const hn_kernel_phase *phase_of_slot(const hn_cpu_plan *pl, int64_t slot,
-                                            const hn_kernel_reduce **out) {
-    for (uint32_t f = 0; f < pl->kernel->phases.count; f++) {
-        const hn_kernel_phase *phase = &pl->kernel->phases.items[f];
-        for (uint32_t k = 0; k < phase->reduces.count; k++) {
-            *out = &phase->reduces.items[k];
-            if ((*out)->slot == slot) return phase;
-        }
-    }
-    return NULL;
-}
 
 /* x / s may be x * (1 / s) when s is one number for a whole loop and 1 / s cannot overflow: s is a
  * square root, or a sum of exponentials (those of f32 have no subnormal results). That is one
@@ -34,7 +22,8 @@ bool hn_cpu_divides_once(const hn_cpu_phase *ph, const hn_sop *op) {
     if (by->kind == HN_SOP_ELEM) return by->op == HN_OP_SQRT;
     const hn_kernel_reduce *reduce = NULL;
     const hn_kernel_phase *phase =
-        by->kind == HN_SOP_RESULT ? phase_of_slot(ph->plan, by->imm.i, &reduce) : NULL;
+        by->kind == HN_SOP_RESULT ? hn_kernel_phase_of_slot(ph->plan->kernel, by->imm.i, &reduce)
+                                  : NULL;
     if (!phase || reduce->op != HN_OP_SUM) return false;
     const hn_sop *summed = &phase->body.items[reduce->value];
     return is_op(summed, HN_OP_EXP) && summed->dtype == HN_DTYPE_F32;
@@ -48,39 +37,6 @@ static hn_sid gated_by_sigmoid(const hn_cpu_phase *ph, const hn_sop *op) {
         if (is_op(gate, HN_OP_SIGMOID) && gate->args[0] == op->args[1 - a]) return gate->args[0];
     }
     return 0;
-}
-
-static bool is_same_op(const hn_sop *p, const hn_sop *q) {
-    return p->kind == q->kind && p->op == q->op && p->dtype == q->dtype && p->buffer == q->buffer &&
-           p->index == q->index;
-}
-
-/* Whether two values are made in the same way from the same elements. */
-static bool same_value(const hn_body *a, hn_sid x, const hn_body *b, hn_sid y, uint32_t depth) {
-    const hn_sop *p = &a->items[x], *q = &b->items[y];
-    if (depth > 8 || !is_same_op(p, q)) return false;
-    if (p->kind != HN_SOP_ELEM && p->kind != HN_SOP_CAST && p->kind != HN_SOP_LOAD &&
-        p->kind != HN_SOP_CONST)
-        return false;
-    if (p->kind == HN_SOP_CONST && memcmp(&p->imm, &q->imm, sizeof p->imm) != 0) return false;
-    for (uint32_t k = 0; k < 3; k++) {
-        if (!p->args[k] != !q->args[k]) return false;
-        if (p->args[k] && !same_value(a, p->args[k], b, q->args[k], depth + 1)) return false;
-    }
-    return true;
-}
-
-/* exp(x - m) where m is the largest of the x. */
-static bool is_below_largest(const hn_cpu_phase *ph, const hn_sop *op) {
-    const hn_sop *difference = sop_of(ph, op->args[0]);
-    if (!is_op(op, HN_OP_EXP) || op->dtype != HN_DTYPE_F32 || !is_op(difference, HN_OP_SUB))
-        return false;
-    const hn_sop *largest = sop_of(ph, difference->args[1]);
-    const hn_kernel_reduce *reduce = NULL;
-    const hn_kernel_phase *phase =
-        largest->kind == HN_SOP_RESULT ? phase_of_slot(ph->plan, largest->imm.i, &reduce) : NULL;
-    return phase && reduce->op == HN_OP_AMAX &&
-           same_value(&ph->phase->body, difference->args[0], &phase->body, reduce->value, 0);
 }
 
 /* ---- indices in lanes of 32 bits: twice as many in a register, and no detour to those of floats
@@ -129,7 +85,8 @@ bool hn_cpu_is_narrow_indirect(const hn_cpu_phase *ph, const hn_sop *op) {
 }
 
 hn_rewrite hn_cpu_rewrite_of(const hn_cpu_phase *ph, const hn_sop *op, hn_sid *out_gate) {
-    if (is_below_largest(ph, op)) return HN_REWRITE_EXP_NOT_POSITIVE;
+    if (hn_kernel_is_below_largest(ph->plan->kernel, &ph->phase->body, op))
+        return HN_REWRITE_EXP_NOT_POSITIVE;
     if ((*out_gate = gated_by_sigmoid(ph, op))) return HN_REWRITE_GATE;
     return is_of_indices(ph, op) ? HN_REWRITE_NARROW_INDICES : HN_REWRITE_NONE;
 }
@@ -159,7 +116,8 @@ static bool serves_softmax(const hn_kernel_phase *of, int64_t largest, const hn_
             bool is_distance =
                 is_op(arg, HN_OP_SUB) && inner->kind == HN_SOP_RESULT && inner->imm.i == largest;
             bool subtracts = a == 1 && is_op(op, HN_OP_SUB);
-            if (is_largest && !(subtracts && same_value(body, op->args[0], &from->body, summed, 0)))
+            if (is_largest &&
+                !(subtracts && hn_body_same_value(body, op->args[0], &from->body, summed)))
                 return false;
             if (!is_distance) continue;
             const hn_kernel_reduce *sum = is_op(op, HN_OP_EXP) ? sum_of(of, s) : NULL;
@@ -186,7 +144,7 @@ static bool stores_quotients(const hn_cpu_plan *pl, const hn_kernel_phase *phase
  * the place of three. */
 bool hn_cpu_nan_comes_back(const hn_cpu_plan *pl, const hn_kernel_reduce *r) {
     const hn_kernel_reduce *found = NULL;
-    const hn_kernel_phase *from = phase_of_slot(pl, r->slot, &found);
+    const hn_kernel_phase *from = hn_kernel_phase_of_slot(pl->kernel, r->slot, &found);
     int64_t sum = -1;
     if (r->op != HN_OP_AMAX || r->dtype != HN_DTYPE_F32 || pl->lanes_are_rows || !from ||
         from->scan)

@@ -1,5 +1,6 @@
 /* gpu_emitter.c: bodies of phases, op by op, in forms of groups. */
 #include "kernel/gpu_internal.h"
+#include "kernel/reduced.h"
 
 hn_expr hn_gpu_extents(const hn_gpu_planner *pl, const hn_expr *vars, uint32_t count) {
     hn_expr all = hn_gpu_num(pl, 1);
@@ -68,11 +69,38 @@ static hn_fid emit_result(hn_gpu_planner *pl, const hn_sop *op) {
     return hn_form_value(pl->f, (hn_sop){.kind = HN_SOP_CAST, .dtype = op->dtype, .args = {value}});
 }
 
+/* Whether a value is summed, and nothing else. */
+static bool is_only_summed(const hn_kernel_phase *phase, hn_sid s) {
+    bool summed = false;
+    for (hn_sid k = s + 1; k < phase->body.count; k++)
+        for (uint32_t a = 0; a < 3; a++)
+            if (phase->body.items[k].args[a] == s) return false;
+    for (uint32_t k = 0; k < phase->stores.count; k++)
+        if (phase->stores.items[k].value == s) return false;
+    for (uint32_t k = 0; k < phase->columns.count; k++)
+        if (phase->columns.items[k].value == s) return false;
+    for (uint32_t k = 0; k < phase->reduces.count; k++) {
+        if (phase->reduces.items[k].value != s) continue;
+        if (phase->reduces.items[k].op != HN_OP_SUM) return false;
+        summed = true;
+    }
+    return summed;
+}
+
+/* One of the exponentials is 1, so that errors of the small ones do not count in their sum: they may
+ * be computed in two instructions. */
+static bool is_summed_below_largest(const hn_gpu_planner *pl, hn_sid s) {
+    const hn_body *body = &pl->phase->body;
+    return is_only_summed(pl->phase, s) && !pl->phase->scan &&
+           hn_kernel_is_below_largest(pl->k, body, &body->items[s]);
+}
+
 void hn_gpu_emit_sop(hn_gpu_planner *pl, hn_sid s) {
     hn_sop op = pl->phase->body.items[s];
     for (uint32_t a = 0; a < 3; a++) op.args[a] = pl->values[op.args[a]];
     if (op.kind == HN_SOP_LOAD) op.buffer = hn_gpu_place(pl, op.buffer, false, &op.index);
     pl->values[s] = op.kind == HN_SOP_RESULT ? emit_result(pl, &op) : hn_form_value(pl->f, op);
+    if (is_summed_below_largest(pl, s)) pl->f->stmts.items[pl->values[s]].not_positive = true;
 }
 
 void hn_gpu_emit_steps(hn_gpu_planner *pl) {

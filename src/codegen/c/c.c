@@ -58,7 +58,6 @@ static const hn_vector_words vectors = {
     .splat = {{"sp_f($0)", "sp_d($0)", "sp_i($0)", "sp_l($0)", "sp_i($0)"}},
     .true_number = "-1",
     .rounded = {{"rounded_f($0)", "rounded_d($0)"}},
-    .exp_not_positive = "exp0_f($0)",
     .larger = "larger_f($0, $1)",
     .of_bool = "(-$0)",
     .to_bool = "(vi)(sp_i(0) < $0)",
@@ -121,6 +120,7 @@ static const hn_vector_words vectors = {
 /* clang-format off */
 const hn_language hn_c_language = {
     .name = "C",
+    .exp_not_positive = "exp0_f($0)",
     .vectors = &vectors,
     .head = "int KERNEL(void *const *B, const ll *S, ll first, ll until, void *scratch",
     .fetches = true,

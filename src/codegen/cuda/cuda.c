@@ -40,6 +40,7 @@ const hn_language hn_cuda_language = {
     .shuffle_threads = 32,
     .shuffle = "__shfl_xor_sync($2, $0, $1)",
     .shuffle_up = "__shfl_up_sync($2, $0, $1)",
+    .exp_not_positive = "exp2_near_f($0 * 0x1.715476p+0f)",
     .unroll = "#pragma unroll $0",
     .index_type = "long long",
     .narrow_index_type = "int",
