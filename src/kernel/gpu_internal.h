@@ -12,6 +12,7 @@ typedef struct hn_gpu_layout {
     uint32_t blocks;         /* of a group that is one row; else 1, or 0 */
     uint32_t vector, unroll; /* across rows: of a vector of rows, which counts as one row */
     bool keeps;              /* rows: registers keep a row over all phases: a phase is one step */
+    bool ahead;              /* slabs that keep rows: the next row is read while one is computed */
     bool peels; /* rows: vectors from the row's first aligned element on; others are single */
     uint32_t
         resident;  /* groups that a multiprocessor is to hold at once; 0: the compiler decides */
@@ -27,6 +28,7 @@ typedef struct hn_gpu_array {
     hn_buf buffer;
     hn_expr index;
     hn_fmem memory; /* PRIVATE */
+    hn_fmem next;   /* PRIVATE: what is read ahead; or 0 */
     hn_fmem square; /* SHARED, of a tile: it goes along the other variable of the square; or 0 */
     bool is_loaded; /* it has what is in memory */
 } hn_gpu_array;
@@ -213,6 +215,12 @@ void hn_gpu_combine_sums(hn_gpu_planner *pl);
 void hn_gpu_emit_vector_once(hn_gpu_planner *pl, const hn_gpu_run *run);
 /* Reads what is the same for all rows. */
 void hn_gpu_emit_shared_reads(hn_gpu_planner *pl, const hn_gpu_run *run);
+/* Of the phase at hand: registers for what it reads of a row, so that one may be read ahead. */
+void hn_gpu_prepare_ahead(hn_gpu_planner *pl, const hn_gpu_run *run);
+/* Reads what they are for of the row whose variables are defined: the next one, or the first. */
+void hn_gpu_emit_row_reads(hn_gpu_planner *pl, const hn_gpu_run *run, bool is_next);
+/* The next row becomes the one at hand. */
+void hn_gpu_emit_next_row(hn_gpu_planner *pl, const hn_gpu_run *run);
 /* A block for each vector of the step: its first element, in memory for those of the thread; and the
  * last variable there. How many blocks are to be closed. */
 uint32_t hn_gpu_open_vectors(hn_gpu_planner *pl, const hn_gpu_run *run, hn_expr *out_at,

@@ -10,7 +10,9 @@
  *     move m4[slab * columns + ...] = m5[V*u] count V
  *
  * Registers keep a row over its phases, and what is the same for all rows over all of them. Where
- * they do not suffice each phase reads the row once more, which a cache has. */
+ * they do not suffice each phase reads the row once more, which a cache has. Where there are some to
+ * spare a group of one row reads the next one before it computes one: then reads are under way while
+ * its threads wait for each other. */
 #include "kernel/gpu_internal.h"
 
 typedef hn_gpu_planner planner;
@@ -73,6 +75,7 @@ static mixed_info info_of(const planner *pl) {
 
 static int64_t registers_of(const mixed_info *info, const layout *l) {
     int64_t taken = (int64_t)l->vector * l->unroll, kept = l->keeps ? taken : 2 * l->vector;
+    if (l->ahead) kept += taken;
     return OTHER_REGISTERS + l->vector * ELEMENT_REGISTERS + taken * info->column_bytes / 4 +
            kept * (info->row_bytes + info->shared_bytes) / 4096;
 }
@@ -92,12 +95,16 @@ static double predicted_ns(const planner *pl, const mixed_info *info, const layo
     uint32_t levels = 0;
     for (uint32_t half = l->width; half > facts->shuffle; half /= 2) levels++;
     double taken = l->vector * (l->keeps ? l->unroll : 2), slabs = pl->k->slabs,
-           flight = resident * threads * taken * (double)info->row_bytes / 1024,
+           filled = (double)info->elems / ((double)l->width * l->vector * l->unroll),
+           flight = resident * threads * taken * filled * (double)info->row_bytes / 1024,
+           /* the rows of a group; others read in the meantime */
+        computes = l->rows * pl->work.operations / (double)info->rows /
+                   (facts->ops_per_ns / facts->multiprocessors),
            steps = l->keeps ? 1 : (double)ceil_div(l->unroll, 2), reads = facts->latency_ns * steps,
            again = l->keeps ? 0 : reads * (info->phases - 1) * part_of_latency,
-           life = reads + again +
+           life = reads + again + computes +
                   (l->width > 1 ? info->acrosses : 0) * (1.0 + levels) * facts->barrier_ns,
-           share = least(1, flight / facts->flight_bytes * reads / life);
+           share = least(1, flight / facts->flight_bytes * (l->ahead ? 1 : reads / life));
     double all = least(resident * facts->multiprocessors, slabs), waves = slabs / all,
            tail = (double)ceil_div(pl->k->slabs, (int64_t)all) / waves,
            /* written, and read by what combines them */
@@ -110,6 +117,7 @@ static double predicted_ns(const planner *pl, const mixed_info *info, const layo
                                 (double)(info->column_bytes / 4 + 1) * (waves < 1 ? 1 : waves)
                           : 0,
            factor = 1;
+    if (l->ahead) taken *= 2;
     for (double bytes = taken * (double)info->row_bytes / 1024; bytes > BYTES_OF_ROWS; bytes /= 2)
         factor += byte_factor;
     return facts->launch_ns + memory * tail * factor + life + combined;
@@ -139,13 +147,16 @@ static uint32_t list(const planner *pl, const mixed_info *info, bool any, layout
         for (uint32_t width = 1; width <= threads && threads <= most; width *= 2) {
             if (ceil_div(vectors, width) > VECTORS_MOST || (width > 1 && width / 2 >= vectors))
                 continue;
-            for (int keeps = 1; keeps >= 0; keeps--) {
+            for (int kept_rows = 2; kept_rows >= 0; kept_rows--) {
+                const bool keeps = kept_rows > 0;
                 layout l = {.width = width,
                             .rows = threads / width,
                             .vector = info->vector,
                             .unroll = (uint32_t)ceil_div(vectors, width),
-                            .keeps = keeps};
+                            .keeps = keeps,
+                            .ahead = kept_rows > 1};
                 int64_t registers = registers_of(info, &l);
+                if (l.ahead && (l.rows > 1 || width <= pl->facts->shuffle)) continue;
                 if ((keeps && !info->may_keep) || (!any && !fits(pl, &l, registers)) ||
                     hn_gpu_shared_bytes(pl, &l) > pl->facts->shared_bytes)
                     continue;
@@ -234,16 +245,37 @@ static void store_columns(planner *pl, const hn_kernel_phase *phase) {
     hn_form_close(pl->f);
 }
 
-/* Opens the loop over the rows of the group's slab: pl->number is that of the thread. */
-static void open_slab(planner *pl) {
+/* The row of that number, if the slab has it, into registers: as the next one or the first. */
+static void read_row(planner *pl, const hn_gpu_run *run, hn_expr number, bool is_next) {
+    hn_form_if(pl->f, number, pl->rows_end);
+    hn_gpu_emit_coordinates(pl, number, pl->k->vars, pl->k->rank);
+    hn_gpu_emit_row_reads(pl, run, is_next);
+    hn_form_close(pl->f);
+}
+
+/* Opens the loop over the rows of the group's slab: pl->number is that of the thread. `ahead`: what
+ * is read of a row ahead, or NULL. */
+static void open_slab(planner *pl, const hn_gpu_run *ahead) {
     hn_expr rows = hn_gpu_extents(pl, pl->k->vars, pl->k->rank),
             step = hn_gpu_num(pl, pl->layout->rows),
             each = hn_sym_ceildiv(pl->sym, rows, hn_gpu_num(pl, pl->k->slabs)),
             begin = hn_sym_mul(pl->sym, pl->f->group, each), first = hn_form_symbol(pl->f, rows);
     pl->rows_end = hn_sym_min(pl->sym, hn_sym_add(pl->sym, begin, each), rows);
+    if (ahead) read_row(pl, ahead, hn_sym_add(pl->sym, begin, pl->row), false);
     pl->number = hn_form_symbol(pl->f, hn_sym_add(pl->sym, rows, step));
     hn_form_for(pl->f, first, begin, pl->rows_end, pl->layout->rows);
     hn_form_let(pl->f, pl->number, hn_sym_add(pl->sym, first, pl->row));
+    if (ahead) read_row(pl, ahead, hn_sym_add(pl->sym, pl->number, step), true);
+}
+
+static void close_slab(planner *pl, const hn_gpu_run *ahead) {
+    if (ahead) {
+        hn_form_if(pl->f, hn_sym_add(pl->sym, pl->number, hn_gpu_num(pl, pl->layout->rows)),
+                   pl->rows_end);
+        hn_gpu_emit_next_row(pl, ahead);
+        hn_form_close(pl->f);
+    }
+    hn_form_close(pl->f);
 }
 
 static hn_status each_phase(planner *pl, void (*act)(planner *, const hn_kernel_phase *)) {
@@ -260,6 +292,18 @@ static hn_status each_phase(planner *pl, void (*act)(planner *, const hn_kernel_
 static void read_shared(planner *pl, const hn_kernel_phase *phase) {
     hn_gpu_run run = elements_of(pl, phase);
     if (pl->layout->keeps) hn_gpu_emit_shared_reads(pl, &run);
+}
+
+static void prepare_ahead(planner *pl, const hn_kernel_phase *phase) {
+    hn_gpu_run run = elements_of(pl, phase);
+    if (pl->layout->ahead) hn_gpu_prepare_ahead(pl, &run);
+}
+
+/* The elements of a row: all phases go over the same. */
+static hn_gpu_run elements_of_row(const planner *pl) {
+    for (uint32_t f = 0; f < pl->k->phases.count; f++)
+        if (pl->k->phases.items[f].rank) return elements_of(pl, &pl->k->phases.items[f]);
+    return (hn_gpu_run){0};
 }
 
 static void store_phase_columns(planner *pl, const hn_kernel_phase *phase) {
@@ -282,14 +326,16 @@ hn_status hn_gpu_plan_mixed(planner *pl, hn_arena *arena) {
     HN_TRY(hn_gpu_begin_rows(pl));
     HN_TRY(each_phase(pl, begin_columns));
     HN_TRY(each_phase(pl, read_shared));
-    open_slab(pl);
+    HN_TRY(each_phase(pl, prepare_ahead));
+    const hn_gpu_run row = elements_of_row(pl);
+    open_slab(pl, pl->layout->ahead ? &row : NULL);
     pl->first_column = 0;
     for (uint32_t f = 0; f < pl->k->phases.count; f++) {
         HN_TRY(hn_gpu_emit_phase(pl, &pl->k->phases.items[f]));
         pl->first_column += pl->k->phases.items[f].columns.count;
     }
     if (has_locals(pl)) hn_form_barrier(pl->f); /* the next row is written where this one is read */
-    hn_form_close(pl->f);
+    close_slab(pl, pl->layout->ahead ? &row : NULL);
     HN_TRY(each_phase(pl, store_phase_columns));
     pl->rows_end = 0;
     return NULL;

@@ -59,7 +59,7 @@ hn_expr hn_gpu_first_index(const hn_gpu_planner *pl, const hn_gpu_vec *v, hn_exp
 
 /* ---- gpu_sums.c ---- */
 
-/* The loop over the rows of a vector; its variable. */
+/* The loop over the rows of a vector, or its elements; its variable. */
 hn_expr hn_gpu_open_rows(hn_gpu_planner *pl);
 /* A result of row `j`. Of ARGMIN and ARGMAX the position. */
 hn_fid hn_gpu_emit_sum(hn_gpu_planner *pl, const hn_sop *op, hn_expr j);
