@@ -132,7 +132,8 @@ enum {
     HN_DOES_RESIDUAL = 1, /* adds another value of the same elements */
     HN_DOES_CHANNELS = 2, /* of CONV: multiplies and adds a number for each output channel */
     HN_DOES_SCALE = 4,    /* of CONV: multiplies its input by a number for each channel */
-    HN_DOES_STRIDES = 8   /* stores its result in any strides, not only in rows */
+    HN_DOES_STRIDES = 8,  /* stores its result in any strides, not only in rows */
+    HN_NEEDS_BIAS = 16    /* of CONV: a residual and a function only together with a bias */
 };
 
 /* An operation of a target, and what it takes of the loops around a call. */

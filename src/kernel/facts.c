@@ -73,7 +73,9 @@ static bool takes_sort(const hn_sym *sym, const hn_extern *call) {
 #define NARROW_FLOATS (1u << HN_DTYPE_F32 | 1u << HN_DTYPE_F16 | 1u << HN_DTYPE_BF16)
 
 /* By a library, or by kernels (codegen/cuda/operations.c). Products also do relu, which rounds
- * nothing, and those of 16 bits GELU, which the library computes precisely enough for them. */
+ * nothing, and those of 16 bits GELU, which the library computes precisely enough for them. For a
+ * convolution with another tensor added, or with relu, cuDNN has compiled kernels if there is a
+ * bias as well. */
 static const hn_operations nvidia_operations = {
     .of = {
         [HN_EXTERN_MATMUL] = {.dtypes = NARROW_FLOATS | 1u << HN_DTYPE_F64,
@@ -82,7 +84,9 @@ static const hn_operations nvidia_operations = {
                                   1u << HN_EPILOGUE_RELU | 1u << HN_EPILOGUE_GELU_TANH,
                               .does = HN_DOES_RESIDUAL},
         [HN_EXTERN_CONV] = {.dtypes = NARROW_FLOATS,
-                            .does = HN_DOES_STRIDES,
+                            .epilogues = 1u << HN_EPILOGUE_RELU,
+                            .narrow_epilogues = 1u << HN_EPILOGUE_RELU,
+                            .does = HN_DOES_RESIDUAL | HN_NEEDS_BIAS,
                             .channels_last = 1u << HN_DTYPE_F16 | 1u << HN_DTYPE_BF16,
                             .takes = takes_conv},
         [HN_EXTERN_ATTENTION] = {.dtypes = NARROW_FLOATS, .takes = takes_attention},

@@ -333,6 +333,7 @@ static void find_tail(const reading *r, const hn_loop *loop, tail *t) {
         take_side(r, loop, t, STAGE_FACTOR, HN_OP_MUL, &at);
         if (t->root[STAGE_FACTOR]) take_side(r, loop, t, STAGE_SHIFT, HN_OP_ADD, &at);
     }
+    if (r->operation->does & HN_NEEDS_BIAS && !r->call->operands[3].buffer) return;
     if (r->operation->does & HN_DOES_RESIDUAL && !is_narrow(r->dtype) &&
         !r->call->operands[4].buffer)
         take_side(r, loop, t, STAGE_RESIDUAL, HN_OP_ADD, &at);

@@ -121,7 +121,13 @@ void cudnnGetLastErrorString(char *message, size_t room) {
 /* ---- attributes ---- */
 
 enum { T_HANDLE, T_DTYPE, T_BOOL, T_I64, T_FLOAT, T_POINTER = 6, T_CONV_MODE, T_HEUR_MODE };
-enum { T_NUMERICAL_NOTE = 11, T_POINTWISE_MODE = 14, T_DESCRIPTOR = 15, T_BEHAVIOR_NOTE = 19 };
+enum {
+    T_NAN_PROPAGATION = 10,
+    T_NUMERICAL_NOTE = 11,
+    T_POINTWISE_MODE = 14,
+    T_DESCRIPTOR = 15,
+    T_BEHAVIOR_NOTE = 19
+};
 
 /* What may be set; `count`: how many elements, 0: several. */
 static const struct row {
@@ -130,6 +136,7 @@ static const struct row {
 } rows[] = {
     {POINTWISE, 0, T_POINTWISE_MODE, 1, true},
     {POINTWISE, 1, T_DTYPE, 1, true},
+    {POINTWISE, 2, T_NAN_PROPAGATION, 1, false},
     {CONVOLUTION, 100, T_DTYPE, 1, true},
     {CONVOLUTION, 101, T_CONV_MODE, 1, true},
     {CONVOLUTION, 102, T_I64, 0, true},
@@ -268,7 +275,7 @@ static int check_operation_pointwise(const object *o) {
     NEED(is_there(p, POINTWISE) && number(p, 1, 0) == FLOAT);
     NEED(is_there(other(o, 751, 0), TENSOR) && is_there(other(o, 753, 0), TENSOR));
     if (number(p, 0, 0) == ADD) NEED(is_there(other(o, 752, 0), TENSOR));
-    else NEED(number(p, 0, 0) == RELU && !find(o, 752)->count);
+    else NEED(number(p, 0, 0) == RELU && number(p, 2, 0) == 1 && !find(o, 752)->count);
     return OK;
 }
 

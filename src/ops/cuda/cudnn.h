@@ -48,6 +48,7 @@ enum {
     HN_DNN_TYPE_VOID_PTR = 6,
     HN_DNN_TYPE_CONVOLUTION_MODE = 7,
     HN_DNN_TYPE_HEUR_MODE = 8,
+    HN_DNN_TYPE_NAN_PROPAGATION = 10,
     HN_DNN_TYPE_NUMERICAL_NOTE = 11,
     HN_DNN_TYPE_POINTWISE_MODE = 14,
     HN_DNN_TYPE_DESCRIPTOR = 15,
@@ -59,6 +60,7 @@ enum {
 enum {
     HN_DNN_POINTWISE_MODE = 0,
     HN_DNN_POINTWISE_MATH_PREC = 1,
+    HN_DNN_POINTWISE_NAN_PROPAGATION = 2,
     HN_DNN_CONVOLUTION_COMP_TYPE = 100,
     HN_DNN_CONVOLUTION_CONV_MODE = 101,
     HN_DNN_CONVOLUTION_DILATIONS = 102,
@@ -102,6 +104,7 @@ enum {
 };
 
 enum { HN_DNN_CROSS_CORRELATION = 1 };              /* cudnnConvolutionMode_t */
+enum { HN_DNN_PROPAGATE_NAN = 1 };                  /* cudnnNanPropagation_t */
 enum { HN_DNN_ADD = 0, HN_DNN_RELU = 100 };         /* cudnnPointwiseMode_t */
 enum { HN_DNN_HEUR_FALLBACK = 2, HN_DNN_HEUR = 3 }; /* cudnnBackendHeurMode_t */
 

@@ -128,10 +128,12 @@ static void *add_conv(graph *g) {
 
 /* y = x + other, or relu(x) without another one. */
 static void *add_pointwise(graph *g, int mode, void *x, void *other) {
-    const int precision = HN_DNN_FLOAT;
+    const int precision = HN_DNN_FLOAT, nan = HN_DNN_PROPAGATE_NAN;
     void *y = next_result(g), *d = hn_dnn_make(g->b, HN_DNN_POINTWISE);
     hn_dnn_set(g->b, d, HN_DNN_POINTWISE_MODE, HN_DNN_TYPE_POINTWISE_MODE, 1, &mode);
     hn_dnn_set(g->b, d, HN_DNN_POINTWISE_MATH_PREC, HN_DNN_TYPE_DATA_TYPE, 1, &precision);
+    if (mode == HN_DNN_RELU)
+        hn_dnn_set(g->b, d, HN_DNN_POINTWISE_NAN_PROPAGATION, HN_DNN_TYPE_NAN_PROPAGATION, 1, &nan);
     hn_dnn_finish(g->b, d);
     void *op = hn_dnn_make(g->b, HN_DNN_OPERATION_POINTWISE);
     hn_dnn_set(g->b, op, HN_DNN_OPERATION_POINTWISE_DESC, HN_DNN_TYPE_DESCRIPTOR, 1, &d);

@@ -120,6 +120,21 @@ TEST(activations_of_16_bits) {
                "matmul(temp, in0, in1, -, -); loop");
 }
 
+#define WITH_BIAS "input user %b : f32[5] \"b\"\n%y = conv(%x, %w, %b, " CONV_PLAIN
+
+/* An operation that does these only together with a bias. */
+TEST(what_needs_a_bias) {
+    const hn_operation o = {.dtypes = 1 << HN_DTYPE_F32,
+                            .epilogues = 1 << HN_EPILOGUE_RELU,
+                            .does = HN_DOES_RESIDUAL | HN_NEEDS_BIAS};
+    check_with(o, X_AND_W CONV "%z = relu(%y)\noutput user %z \"\"", BEFORE);
+    check_with(o, X_AND_W RESIDUAL CONV "%s = add(%y, %r)\noutput user %s \"\"", BEFORE);
+    check_with(o, X_AND_W WITH_BIAS "%z = relu(%y)\noutput user %z \"\"",
+               "conv(out, in0, in1, in2, -, -) relu");
+    check_with(o, X_AND_W RESIDUAL WITH_BIAS "%s = add(%y, %r)\n%z = relu(%s)\noutput user %z \"\"",
+               "conv(out, in0, in1, in3, in2, -) relu residual 80,16,0,4,1");
+}
+
 TEST(through_reshapes) {
     lowering_check(A_AND_B "input user %r : f32[2, 3, 5] \"r\"\n" MATMUL
                            "%t = reshape(%m, sizes=[2, 3, 5])\n%s = add(%t, %r)\n"
