@@ -528,6 +528,18 @@ typedef struct hn_module_stats {
     uint64_t inputs_copied; /* inputs that had another layout and were copied */
     /* copied to the device that runs the kernels, if that is not the CPU */
     uint64_t weights_uploaded_bytes;
+    int64_t weights_upload_ns; /* from the first copy's begin to the last one's end */
+    /* Times of the host: opening the module; of that, opening the device (its driver and context);
+     * loading kernels, loading libraries of the device, and resolving steps for new sizes, all so
+     * far. Libraries are loaded while steps are resolved. 0 for what the CPU has not. */
+    int64_t open_ns, device_open_ns, kernels_load_ns, libraries_load_ns, resolve_ns;
+    /* Memory that the module has on the device which runs the kernels, if that is not the CPU: now,
+     * at most so far, and of it weights and states. Libraries and the driver have more. */
+    uint64_t device_bytes, device_peak_bytes, device_weights_bytes, device_states_bytes;
+    /* Of the sizes of a run that has ended: memory on the device for temporaries, inputs and
+     * outputs; what is alive of it at the same time at least; and scratch memory of kernels and
+     * libraries. 0: there was no run. */
+    uint64_t plan_bytes, plan_least_bytes, scratch_bytes;
     /* operations that the CPU does in a program for another device */
     uint32_t host_steps;
     /* copied for runs between the CPU's memory and that of the device */

@@ -121,6 +121,7 @@ typedef struct hn_cuda_pool_options {
     X(cuCtxPopCurrent, "cuCtxPopCurrent_v2", (hn_cuda_context * out))                              \
     X(cuMemAlloc, "cuMemAlloc_v2", (hn_cuda_address * out, size_t bytes))                          \
     X(cuMemFree, "cuMemFree_v2", (hn_cuda_address address))                                        \
+    X(cuMemGetInfo, "cuMemGetInfo_v2", (size_t * out_free, size_t * out_all))                      \
     X(cuMemPoolCreate, "cuMemPoolCreate",                                                          \
       (hn_cuda_pool * out, const hn_cuda_pool_options *options))                                   \
     X(cuMemPoolSetAttribute, "cuMemPoolSetAttribute",                                              \

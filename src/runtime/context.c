@@ -3,6 +3,7 @@
 
 #include "base/checked.h"
 #include "base/compiler.h"
+#include "base/trace.h"
 
 #include <stdlib.h>
 
@@ -171,11 +172,14 @@ static void add_bound(hn_context *c, hn_bound *bound) {
 }
 
 /* What there is goes first: it and the new memory together may be more than the device has. */
-hn_status hn_kept_grow(hn_dev *dev, hn_kept *kept, size_t bytes) {
+hn_status hn_kept_grow(const hn_module *m, const hn_context *c, hn_dev *dev, hn_kept *kept,
+                       size_t bytes) {
     if (bytes <= kept->cap) return NULL;
     hn_dev_free(dev, kept->memory);
     *kept = (hn_kept){.cap = 0};
     uint8_t *fresh = hn_dev_alloc(dev, bytes);
+    if (!fresh && !dev->facts.is_host)
+        return hn_device_memory_error(m, c->bounds[0], "intermediates", bytes);
     if (!fresh)
         return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for intermediates of %zu bytes", bytes);
     *kept = (hn_kept){fresh, bytes};
@@ -183,7 +187,8 @@ hn_status hn_kept_grow(hn_dev *dev, hn_kept *kept, size_t bytes) {
 }
 
 /* In the middle of a call: a device may be at work with the memory of before. */
-static hn_status grow_in_call(hn_context *c, hn_dev *dev, hn_kept *kept, size_t bytes) {
+static hn_status grow_in_call(const hn_module *m, hn_context *c, hn_dev *dev, hn_kept *kept,
+                              size_t bytes) {
     if (bytes <= kept->cap) return NULL;
     if (c->outgrown_count == c->outgrown_cap) {
         const uint32_t cap = 2 * c->outgrown_cap + 4;
@@ -194,18 +199,18 @@ static hn_status grow_in_call(hn_context *c, hn_dev *dev, hn_kept *kept, size_t 
     }
     if (kept->memory) c->outgrown[c->outgrown_count++] = (hn_device_memory){dev, kept->memory};
     *kept = (hn_kept){.cap = 0};
-    return hn_kept_grow(dev, kept, bytes);
+    return hn_kept_grow(m, c, dev, kept, bytes);
 }
 
 /* A program that this compiler made does not read a slot again that another buffer has taken over.
  * Of another program the steps that do so find memory. */
 hn_status hn_context_grow_slot(const hn_module *m, hn_context *c, uint32_t slot, size_t bytes) {
-    return grow_in_call(c, hn_place_dev(m, m->slot_places[slot]), &c->slots[slot], bytes);
+    return grow_in_call(m, c, hn_place_dev(m, m->slot_places[slot]), &c->slots[slot], bytes);
 }
 
 hn_status hn_context_grow_scratch(const hn_module *m, hn_context *c) {
     for (uint32_t k = 0; k < m->place_count; k++)
-        HN_TRY(grow_in_call(c, hn_place_dev(m, k), &c->places[k].scratch,
+        HN_TRY(grow_in_call(m, c, hn_place_dev(m, k), &c->places[k].scratch,
                             c->bounds[0]->scratch_bytes[k]));
     return NULL;
 }
@@ -217,7 +222,7 @@ static hn_status place_temporaries(const hn_module *m, hn_context *c) {
         hn_kept *workspace = &c->places[k].workspace;
         if (bound->workspace_bytes[k] <= workspace->cap) continue;
         c->workspaces_id++; /* also of none: what there was is gone */
-        HN_TRY(hn_kept_grow(hn_place_dev(m, k), workspace, bound->workspace_bytes[k]));
+        HN_TRY(hn_kept_grow(m, c, hn_place_dev(m, k), workspace, bound->workspace_bytes[k]));
     }
     /* both 0: there may be nothing but empty temporaries */
     if (bound->workspaces_id == c->workspaces_id) return NULL;
@@ -245,18 +250,34 @@ static void count_binding(hn_module *m, const hn_context *c) {
     hn_block_pool_limit(m->device_output_blocks, blocks);
 }
 
+static hn_status resolve(hn_module *m, hn_context *c, hn_bound **out) {
+    const int64_t begin = hn_now_ns();
+    hn_status status = hn_bound_create(m, c, out);
+    pthread_mutex_lock(&m->lock);
+    m->stats.resolve_ns += hn_now_ns() - begin;
+    pthread_mutex_unlock(&m->lock);
+    return status;
+}
+
+/* While they are under way, code is loaded. */
+static hn_status wait_for_weights(hn_module *m, hn_context *c) {
+    if (HN_LIKELY(hn_weights_are_there(c->weights))) return NULL;
+    HN_TRY(hn_steps_load(m, c));
+    return hn_weights_upload_wait(m, c->weights, &c->team, c->places[HN_PLACE_KERNELS].queue);
+}
+
 hn_status hn_context_bind(hn_module *m, hn_context *c, hn_tensor *const *inputs,
                           uint32_t input_count) {
     HN_TRY(hn_inputs_check(m, inputs, input_count, c->key));
     bool is_new = !find_bound(m, c);
     if (is_new) {
         hn_bound *bound;
-        if (m->place_count > 1)
-            HN_TRY(hn_weights_upload(m, c->weights, c->places[HN_PLACE_KERNELS].queue));
-        HN_TRY(hn_bound_create(m, c, &bound));
+        if (m->place_count > 1) HN_TRY(hn_weights_place(m, c->weights));
+        HN_TRY(resolve(m, c, &bound));
         add_bound(c, bound);
     }
     hn_bound *bound = c->bounds[0];
+    if (m->place_count > 1) HN_TRY(wait_for_weights(m, c));
     HN_TRY(place_temporaries(m, c));
     HN_TRY(hn_context_grow_scratch(m, c));
     if (is_new) count_binding(m, c);

@@ -196,10 +196,13 @@ hn_status hn_module_mutation_info_get(const hn_module *m, uint32_t index,
 void hn_module_stats_get(hn_module *m, hn_module_stats *out) {
     if (out) *out = (hn_module_stats){0};
     if (!m || !out) return;
+    hn_weights *weights = hn_weights_take(m);
+    if (hn_dev_is_here(m->device)) hn_weights_upload_settle(weights);
     pthread_mutex_lock(&m->lock);
     *out = m->stats;
+    hn_device_plan_stats(m, m->idle, out);
     pthread_mutex_unlock(&m->lock);
-    hn_weights *weights = hn_weights_take(m);
+    hn_device_memory_stats(m, out);
     out->weights_packed_bytes = hn_ext_shared_bytes(weights->shared);
     hn_weights_release(weights);
 }

@@ -4,6 +4,7 @@
 #include "runtime/kernels.h"
 
 #include "base/lock.h"
+#include "base/trace.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -147,10 +148,14 @@ static hn_status load_object(hn_module *m, uint32_t k, const hn_module_host *hos
 static hn_status load_kernel(hn_module *m, uint32_t kernel, const hn_module_host *host,
                              void **out) {
     const hnb_code *code = hn_bundle_code(&m->view, kernel, m->target);
+    const int64_t begin = hn_now_ns();
     HN_TRY(load_object(m, code->object, host));
     HN_TRY(m->device->ops->find(m->programs[code->object], hn_bundle_text(&m->view, code->symbol),
                                 out));
     __atomic_store_n(&m->kernels[kernel], *out, __ATOMIC_RELEASE);
+    pthread_mutex_lock(&m->lock);
+    m->stats.kernels_load_ns += hn_now_ns() - begin;
+    pthread_mutex_unlock(&m->lock);
     return NULL;
 }
 

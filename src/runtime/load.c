@@ -5,6 +5,7 @@
 #include "base/compiler.h"
 #include "base/log.h"
 #include "base/require.h"
+#include "base/trace.h"
 #include "bundle/sign.h"
 #include "bundle/weights.h"
 #include "runtime/kernels.h"
@@ -133,6 +134,7 @@ static hn_status module_init(hn_module *m, const void *bytes, size_t len,
                              const hn_module_host *host) {
     static const hn_module_options none;
     const hn_module_options *options = given ? given : &none;
+    const int64_t begin = hn_now_ns();
     HN_TRY(check_options(options));
     bool must_trust = options->trusted_count > 0,
          verify_weights = options->verify_weights || must_trust;
@@ -141,10 +143,12 @@ static hn_status module_init(hn_module *m, const void *bytes, size_t len,
     HN_TRY(hn_bundle_open(bytes, len, !m->skip_digest, &file));
     if (must_trust)
         HN_TRY(hn_bundle_signature_check(&file, options->trusted, options->trusted_count));
+    const int64_t device_begin = hn_now_ns();
     HN_TRY(hn_places_choose(m, options));
     HN_TRY(hn_program_choose(m, &file, options->target, &m->view));
-    HN_TRY(hn_kernels_init(m, options->target, host != NULL));
+    HN_TRY(hn_kernels_init(m, options->target, host != NULL)); /* asks the driver for devices */
     HN_TRY(hn_places_open(m, options));
+    if (m->place_count > 1) m->stats.device_open_ns = hn_now_ns() - device_begin;
     if (options->executor) m->executor = *options->executor;
     m->threads = options->threads > 0 ? options->threads
                  : options->executor  ? options->executor->threads
@@ -155,17 +159,20 @@ static hn_status module_init(hn_module *m, const void *bytes, size_t len,
                                   &m->weights_file));
     HN_TRY(hn_places_find_storages(m));
     HN_TRY(place_storages(m));
-    if (host || options->load_all || must_trust) HN_TRY(hn_kernels_load_all(m, host));
     HN_TRY(hn_block_pool_create(m->host, &m->blocks));
     HN_TRY(hn_block_pool_create(m->device, &m->device_blocks));
     HN_TRY(hn_block_pool_create(m->device, &m->device_output_blocks));
+    HN_TRY(hn_weights_upload_begin(m, m->weights));
+    if (host || options->load_all || must_trust) HN_TRY(hn_kernels_load_all(m, host));
     HN_TRY(hn_places_number(m));
     m->extern_count = count_externs(&m->view);
     HN_TRY(hn_stages_init(m));
     HN_TRY(hn_profiles_init(m, options->profile));
     count_steps(m);
     m->records = options->device_graphs && hn_recordings_can(m);
-    return hn_module_info_init(m);
+    HN_TRY(hn_module_info_init(m));
+    m->stats.open_ns = hn_now_ns() - begin;
+    return NULL;
 }
 
 hn_status hn_module_load_memory(const void *bytes, size_t len, bool borrow,

@@ -117,6 +117,20 @@ typedef struct hn_patch_list {
     uint32_t count, cap;
 } hn_patch_list;
 
+/* The way of a set of weights to the device (upload.c). */
+typedef struct hn_upload {
+    pthread_mutex_t lock; /* of what follows, but for the two atomics */
+    pthread_cond_t changed;
+    bool is_placed;   /* there is memory for all */
+    bool is_busy;     /* a thread copies */
+    hn_event *behind; /* the copies, when all were given to the device and may be under way */
+    /* written before the thread begins: */
+    bool has_thread;
+    pthread_t thread;
+    hn_module *m;
+    atomic_bool is_done, is_stopped;
+} hn_upload;
+
 /* The bytes of all weights, in one consistent set. Exchanging weights makes another; this one lives
  * as long as a context has it. */
 typedef struct hn_weights {
@@ -125,11 +139,11 @@ typedef struct hn_weights {
     /* per storage: on the host; of those that the program changes: what a new state begins with */
     uint8_t **storages;
     hn_tensor **owners; /* per storage: keeps the bytes; NULL: the module does */
-    /* per storage: on the device that runs the kernels, when these read it and a run has come so
-     * far. With `upload` held */
+    /* per storage: memory on the device that runs the kernels, when these read it; and whether it
+     * has its content. With the lock of `upload` held, until this is done */
     hn_block **copies;
-    bool is_uploaded; /* all of them are there. With `upload` held */
-    pthread_mutex_t upload;
+    bool *is_filled;
+    hn_upload upload;
     hn_ext_shared *shared; /* packed copies of these bytes */
 } hn_weights;
 
@@ -267,6 +281,7 @@ struct hn_module {
     pthread_mutex_t exchange; /* held by whoever makes another set */
     hn_state *state;          /* of runs that bring none */
     uint64_t state_ids;       /* given so far. With `lock` held */
+    atomic_uint state_count;  /* that there are */
     uint32_t target;          /* of the bundle's, whose code is run */
     hn_device wanted;         /* by the caller, if they say: */
     bool has_wanted;
@@ -395,10 +410,28 @@ static inline int64_t hn_bound_value(const hn_bound *bound, uint32_t node) {
 /* weights.c */
 /* A set without storages. One reference. */
 hn_status hn_weights_create(const hn_module *m, hn_weights **out) HN_MUST_USE;
-hn_weights *hn_weights_take(hn_module *m); /* the present set, with a reference */
-/* Copies the storages that kernels read to their device, those that are not there yet. */
-hn_status hn_weights_upload(hn_module *m, hn_weights *weights, hn_queue *queue) HN_MUST_USE;
+hn_weights *hn_weights_take(hn_module *m);    /* the present set, with a reference */
 void hn_weights_release(hn_weights *weights); /* NULL is allowed */
+
+/* upload.c */
+void hn_upload_init(hn_upload *upload);
+void hn_upload_deinit(hn_upload *upload); /* waits for its thread */
+/* Memory on the device for the storages that kernels read there. */
+hn_status hn_weights_place(const hn_module *m, hn_weights *weights) HN_MUST_USE;
+/* The same, and a thread begins to copy them. Before anybody else has the set. */
+hn_status hn_weights_upload_begin(hn_module *m, hn_weights *weights) HN_MUST_USE;
+static inline bool hn_weights_are_there(const hn_weights *weights) {
+    return atomic_load_explicit(&weights->upload.is_done, memory_order_acquire);
+}
+/* What is given to the queue from now on finds them. They are placed. `team`: the calling thread's,
+ * which copies what nobody has. */
+hn_status hn_weights_upload_wait(hn_module *m, hn_weights *weights, hn_team *team,
+                                 hn_queue *queue) HN_MUST_USE;
+/* If its copies are all under way, waits until they are there, and the counters right. */
+void hn_weights_upload_settle(hn_weights *weights);
+/* A new set has the copies of those storages that it shares with an old one: that are not
+ * touched. */
+void hn_weights_share_copies(hn_weights *weights, hn_weights *old, const uint32_t *touched);
 
 /* state.c */
 /* the module's own, when its weights are there */
@@ -445,14 +478,24 @@ void hn_contexts_forget(hn_module *m);
 hn_status hn_context_bind(hn_module *m, hn_context *c, hn_tensor *const *inputs,
                           uint32_t input_count) HN_MUST_USE;
 
-/* Memory of at least this size; the content is not kept. */
-hn_status hn_kept_grow(hn_dev *dev, hn_kept *kept, size_t bytes) HN_MUST_USE;
+/* Memory of at least this size, of a context; the content is not kept. */
+hn_status hn_kept_grow(const hn_module *m, const hn_context *c, hn_dev *dev, hn_kept *kept,
+                       size_t bytes) HN_MUST_USE;
 /* In a call, at whose end the memory of before goes: scratch memory for what the bound has worked
  * out so far. */
 hn_status hn_context_grow_scratch(const hn_module *m, hn_context *c) HN_MUST_USE;
 /* The same for a slot. */
 hn_status hn_context_grow_slot(const hn_module *m, hn_context *c, uint32_t slot,
                                size_t bytes) HN_MUST_USE;
+
+/* device_memory.c */
+/* That the device has no memory for `what`, who has it, what is wanted for the sizes of a bound
+ * (NULL: they are unknown), and what to do. Errors: out-of-memory. */
+hn_status hn_device_memory_error(const hn_module *m, const hn_bound *bound, const char *what,
+                                 uint64_t bytes) HN_MUST_USE;
+void hn_device_memory_stats(const hn_module *m, hn_module_stats *out);
+/* The context is the caller's alone; NULL: there is none. */
+void hn_device_plan_stats(const hn_module *m, const hn_context *idle, hn_module_stats *out);
 
 /* buffers.c */
 
@@ -544,6 +587,8 @@ hn_status hn_profiles_init(hn_module *m, bool profile) HN_MUST_USE;
 /* steps.c: the walk. A device may be at work when it returns; hn_steps_finish waits for it, and
  * must follow in any case. It gives `status`, or what went wrong before that. */
 hn_status hn_steps_run(hn_module *m, hn_context *c) HN_MUST_USE;
+/* Loads the kernels that the walk is sure to come to. Errors: as the walk would tell them. */
+hn_status hn_steps_load(hn_module *m, const hn_context *c) HN_MUST_USE;
 hn_status hn_steps_finish(const hn_module *m, const hn_context *c, hn_status status) HN_MUST_USE;
 
 /* recordings.c */

@@ -126,7 +126,7 @@ static hn_status place_buffer(hn_module *m, hn_context *c, uint32_t s) {
     if (hn_device_output_comes_home(m, c, s)) HN_TRY(place_home(m, c, s));
     HN_TRY(hn_device_output_place(m, c, s, &c->io[m->view.inputs_count + s]));
     if (c->io[m->view.inputs_count + s]) return NULL;
-    HN_TRY(hn_kept_grow(m->device, &c->remote[s], bytes ? bytes : 1));
+    HN_TRY(hn_kept_grow(m, c, m->device, &c->remote[s], bytes ? bytes : 1));
     c->io[m->view.inputs_count + s] = c->remote[s].memory;
     return NULL;
 }

@@ -30,11 +30,14 @@ static hn_status check_expanded(const hn_module *m, uint32_t k, const hn_tensor 
 }
 
 /* Memory of an input's size. The old content is of no use: it goes before there is new memory. */
-static hn_status grow_input(const hn_module *m, hn_dev *dev, hn_kept *kept, uint32_t k,
-                            size_t bytes) {
+static hn_status grow_input(const hn_module *m, const hn_context *c, hn_dev *dev, hn_kept *kept,
+                            uint32_t k, size_t bytes) {
     if (bytes <= kept->cap) return NULL;
     hn_dev_free(dev, kept->memory);
     *kept = (hn_kept){.memory = hn_dev_alloc(dev, bytes)};
+    if (!kept->memory && !dev->facts.is_host)
+        return hn_status_annotate(hn_device_memory_error(m, c->bounds[0], "an input", bytes),
+                                  "input '%s'", hn_input_name(&m->view, k));
     if (!kept->memory)
         return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for input '%s'", hn_input_name(&m->view, k));
     kept->cap = bytes;
@@ -44,7 +47,7 @@ static hn_status grow_input(const hn_module *m, hn_dev *dev, hn_kept *kept, uint
 static hn_status lay_out(hn_module *m, hn_context *c, uint32_t k, const hn_tensor *t) {
     const int64_t *strides = c->bounds[0]->input_strides[k];
     HN_TRY(check_expanded(m, k, t, strides));
-    HN_TRY(grow_input(m, m->host, &c->laid_out[k], k, (size_t)c->bounds[0]->input_bytes[k]));
+    HN_TRY(grow_input(m, c, m->host, &c->laid_out[k], k, (size_t)c->bounds[0]->input_bytes[k]));
     hn_copy_strided(c->laid_out[k].memory, strides, hn_tensor_data(t), hn_tensor_strides(t),
                     hn_tensor_sizes(t), hn_tensor_rank(t), hn_scalar_type_bytes(hn_tensor_type(t)));
     c->io[k] = c->laid_out[k].memory;
@@ -61,7 +64,7 @@ static hn_status upload_input(hn_module *m, hn_context *c, uint32_t u, const hn_
     const size_t bytes = (size_t)c->bounds[0]->input_bytes[k];
     hn_queue *queue = c->places[HN_PLACE_KERNELS].queue;
     hn_kept *kept = &c->remote[m->output_buffer_count + u];
-    HN_TRY(grow_input(m, m->device, kept, k, bytes ? bytes : 1));
+    HN_TRY(grow_input(m, c, m->device, kept, k, bytes ? bytes : 1));
     c->io[m->view.inputs_count + m->output_buffer_count + u] = kept->memory;
     if (!bytes) return NULL;
     if (!hn_tensor_is_on_host(t)) return ops->copy(queue, kept->memory, hn_tensor_data(t), bytes);

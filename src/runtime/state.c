@@ -44,6 +44,7 @@ static void state_free(hn_state *state) {
     for (uint32_t k = 0; state->storages && k < state->m->view.storages_count; k++)
         hn_dev_free(dev_of(state->m, k), state->storages[k]);
     hn_queue_destroy(state->queue);
+    atomic_fetch_sub_explicit(&state->m->state_count, 1, memory_order_relaxed);
     free(state->storages);
     pthread_mutex_destroy(&state->turn);
     free(state);
@@ -58,7 +59,10 @@ static hn_status alloc_storages(hn_state *state) {
     for (uint32_t k = 1; k < b->storages_count; k++) {
         if (!b->storages[k].is_mutable) continue;
         state->storages[k] = hn_dev_alloc(dev_of(state->m, k), b->storages[k].bytes);
-        if (!state->storages[k]) return no_memory();
+        if (!state->storages[k])
+            return is_remote(state->m, k)
+                       ? hn_device_memory_error(state->m, NULL, "a state", b->storages[k].bytes)
+                       : no_memory();
         has_remote |= is_remote(state->m, k);
     }
     if (!has_remote) return NULL;
@@ -71,6 +75,7 @@ static hn_status state_alloc(hn_module *m, hn_state **out) {
     hn_state *state = calloc(1, sizeof *state);
     if (!state) return no_memory();
     state->m = m;
+    atomic_fetch_add_explicit(&m->state_count, 1, memory_order_relaxed);
     init_turn(&state->turn);
     hn_status status = alloc_storages(state);
     if (status) {

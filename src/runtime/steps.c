@@ -258,6 +258,20 @@ static hn_status walk(hn_module *m, hn_context *c) {
     return run_range(m, c, 0, m->view.steps_count);
 }
 
+hn_status hn_steps_load(hn_module *m, const hn_context *c) {
+    const hn_run_step *steps = c->bounds[0]->steps;
+    for (uint32_t k = 0; k < m->view.steps_count; k += 1 + steps[k].body_count) {
+        const hn_run_step *s = &steps[k];
+        const bool has_kernel =
+            s->kind == HNB_STEP_KERNEL || (s->kind == HNB_STEP_EXTERN && s->ext->has_kernel);
+        void *ignored;
+        if (!has_kernel || s->extent == 0) continue;
+        hn_status status = hn_kernels_get(m, m->view.steps[s->index].kernel, &ignored);
+        if (status) return step_error(m, s, status);
+    }
+    return NULL;
+}
+
 hn_status hn_steps_run(hn_module *m, hn_context *c) {
     hn_bound *bound = c->bounds[0];
     bool has_moved = false;

@@ -22,8 +22,9 @@ hn_status hn_weights_create(const hn_module *m, hn_weights **out) {
     w->storages = calloc(w->count + 1u, sizeof *w->storages);
     w->owners = calloc(w->count + 1u, sizeof *w->owners);
     w->copies = calloc(w->count + 1u, sizeof *w->copies);
-    pthread_mutex_init(&w->upload, NULL);
-    hn_status status = w->storages && w->owners && w->copies
+    w->is_filled = calloc(w->count + 1u, sizeof *w->is_filled);
+    hn_upload_init(&w->upload);
+    hn_status status = w->storages && w->owners && w->copies && w->is_filled
                            ? hn_ext_shared_create(&w->shared)
                            : HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a set of weights");
     if (status) {
@@ -46,80 +47,15 @@ hn_weights *hn_weights_take(hn_module *m) {
 
 void hn_weights_release(hn_weights *w) {
     if (!w || atomic_fetch_sub_explicit(&w->refs, 1, memory_order_acq_rel) != 1) return;
+    hn_upload_deinit(&w->upload); /* its copies read what goes now */
     hn_ext_shared_destroy(w->shared);
     for (uint32_t k = 0; w->owners && k < w->count; k++) hn_tensor_release(w->owners[k]);
     for (uint32_t k = 0; w->copies && k < w->count; k++) hn_block_release(w->copies[k]);
-    pthread_mutex_destroy(&w->upload);
     free(w->owners);
     free(w->copies);
+    free(w->is_filled);
     free(w->storages);
     free(w);
-}
-
-/* ---- copies on the device ---- */
-
-static hn_status upload_one(hn_module *m, hn_weights *w, uint32_t k, hn_queue *queue,
-                            uint64_t *bytes) {
-    const hnb_storage *s = &m->view.storages[k];
-    if (!m->storage_is_remote[k] || s->is_mutable || w->copies[k]) return NULL;
-    w->copies[k] = hn_block_create(m->device_blocks, s->bytes ? s->bytes : 1);
-    if (!w->copies[k])
-        return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for weights of %llu bytes on %s",
-                        (unsigned long long)s->bytes, m->device->facts.name);
-    *bytes += s->bytes;
-    return s->bytes ? m->device->ops->copy_in(queue, hn_block_data(w->copies[k]), w->storages[k],
-                                              s->bytes)
-                    : NULL;
-}
-
-/* Those that were not there before `had`: what they contain is not known. */
-static void drop_copies(hn_weights *w, const bool *had) {
-    for (uint32_t k = 0; k < w->count; k++) {
-        if (had[k]) continue;
-        hn_block_release(w->copies[k]);
-        w->copies[k] = NULL;
-    }
-}
-
-/* With w->upload held. Other queues see the copies: they are finished. */
-static hn_status upload(hn_module *m, hn_weights *w, hn_queue *queue) {
-    hn_device_fault fault;
-    uint64_t bytes = 0;
-    hn_status status = NULL;
-    bool *had = calloc(w->count + 1u, sizeof *had);
-    if (!had) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for copies of weights");
-    for (uint32_t k = 0; k < w->count; k++) had[k] = w->copies[k] != NULL;
-    for (uint32_t k = 1; k < w->count && !status; k++) status = upload_one(m, w, k, queue, &bytes);
-    hn_status end = m->device->ops->finish(queue, &fault);
-    if (status) hn_status_free(end);
-    else status = end;
-    if (status) drop_copies(w, had);
-    free(had);
-    if (status) return status;
-    pthread_mutex_lock(&m->lock);
-    m->stats.weights_uploaded_bytes += bytes;
-    pthread_mutex_unlock(&m->lock);
-    return NULL;
-}
-
-hn_status hn_weights_upload(hn_module *m, hn_weights *w, hn_queue *queue) {
-    pthread_mutex_lock(&w->upload);
-    hn_status status = w->is_uploaded ? NULL : upload(m, w, queue);
-    w->is_uploaded |= !status;
-    pthread_mutex_unlock(&w->upload);
-    return status;
-}
-
-/* A new set has the copies of those storages that it shares with an old one: that are not
- * touched. */
-static void share_copies(hn_weights *w, hn_weights *old, const uint32_t *touched) {
-    pthread_mutex_lock(&old->upload);
-    for (uint32_t k = 0; k < w->count; k++) {
-        if (!old->copies[k] || touched[k]) continue;
-        hn_block_retain(old->copies[k]);
-        w->copies[k] = old->copies[k];
-    }
-    pthread_mutex_unlock(&old->upload);
 }
 
 /* ---- the list ---- */
@@ -322,7 +258,7 @@ static hn_status make_set(exchange *x, const hn_named_tensor *given, bool is_bor
         x->fresh->owners[k] = hn_tensor_retain(old->owners[k]);
     }
     HN_TRY(apply(x, old, given, is_borrowed));
-    share_copies(x->fresh, old, x->touched);
+    hn_weights_share_copies(x->fresh, old, x->touched);
     return NULL;
 }
 

@@ -11,6 +11,9 @@ grep -E '"(device|device_name|host_steps|bytes_to_device|bytes_from_device)"' st
 "$HENRY" run digits.hnb $input --cuda-graphs --repeat 5 -q --stats stats
 grep -E "graphs_made|graph_runs" stats
 
+echo "# where time and memory go"
+"$HENRY" run digits.hnb $input --timing --load-all | sed -n 's/[0-9.]\{1,\}/N/g;s/  */ /g;/^opening/,$p'
+
 echo "# which device"
 for device in cuda cuda:1 cuda:GPU-a1 cuda:GPU-A0112233; do "$HENRY" run digits.hnb $input --device $device -q --stats stats && grep '"device"' stats; done
 for device in cuda:2 cuda:GPU-f cuda:GPU-a cuda:x cpu; do "$HENRY" run digits.hnb $input --device $device -q 2>&1 || true; done

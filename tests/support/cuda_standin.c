@@ -358,7 +358,7 @@ EXPORT int cuCtxSetCurrent(context *c) {
 typedef struct memory {
     uint8_t *address, *bytes; /* pinned: bytes are the host's address */
     size_t size;
-    bool is_pinned;
+    bool is_pinned, is_callers; /* the host's, but not the driver's to free */
     context *context;
 } memory;
 
@@ -416,13 +416,17 @@ static memory *add_memory(size_t size, bool is_pinned) {
     if (!bytes) return NULL;
     memset(bytes, 0xcd, whole < 1 << 16 ? whole : 1 << 16);
     memory *m = &heap.items[heap.count++];
-    *m = (memory){heap.range + heap.used, bytes, size, is_pinned, current()};
+    *m = (memory){.address = heap.range + heap.used,
+                  .bytes = bytes,
+                  .size = size,
+                  .is_pinned = is_pinned,
+                  .context = current()};
     heap.used += whole + ALIGN; /* never given out again: old addresses stay wrong */
     return m;
 }
 
 static void drop_memory(memory *m) {
-    free(m->bytes);
+    if (!m->is_callers) free(m->bytes);
     *m = heap.items[--heap.count];
 }
 
@@ -808,6 +812,15 @@ EXPORT int cuMemFreeAsync(uint64_t address, stream *s) {
     return end(release_memory(address));
 }
 
+/* Of a limit, if there is one; never fails, since nothing but messages depends on it. */
+EXPORT int cuMemGetInfo_v2(size_t *out_free, size_t *out_all);
+EXPORT int cuMemGetInfo_v2(size_t *out_free, size_t *out_all) {
+    const size_t used = standin.memory;
+    *out_all = standin.memory_max ? standin.memory_max : (size_t)8 << 30;
+    *out_free = used < *out_all ? *out_all - used : 0;
+    return SUCCESS;
+}
+
 EXPORT int cuMemHostAlloc(void **out, size_t bytes, unsigned flags);
 EXPORT int cuMemHostAlloc(void **out, size_t bytes, unsigned flags) {
     MAY_FAIL;
@@ -827,6 +840,29 @@ EXPORT int cuMemFreeHost(void *host) {
     memory *m = pinned_at(host, 1);
     if (!m || m->bytes != host) die("freed, but not pinned", host);
     standin.pinned--;
+    drop_memory(m);
+    return end(SUCCESS);
+}
+
+/* Memory of the caller's. */
+EXPORT int cuMemHostRegister_v2(void *host, size_t bytes, unsigned flags);
+EXPORT int cuMemHostRegister_v2(void *host, size_t bytes, unsigned flags) {
+    BEGIN(NULL);
+    if (flags || !bytes || pinned_at(host, 1)) return end(INVALID_VALUE);
+    memory *m = add_memory(1, true);
+    if (!m) return end(OUT_OF_MEMORY);
+    free(m->bytes);
+    m->bytes = host;
+    m->size = bytes;
+    m->is_callers = true;
+    return end(SUCCESS);
+}
+
+EXPORT int cuMemHostUnregister(void *host);
+EXPORT int cuMemHostUnregister(void *host) {
+    pthread_mutex_lock(&lock);
+    memory *m = pinned_at(host, 1);
+    if (!m || m->bytes != host || !m->is_callers) die("not registered", host);
     drop_memory(m);
     return end(SUCCESS);
 }

@@ -28,6 +28,7 @@ void imaginary_reset(void) {
     atomic_store(&imaginary.finishes, 0);
     atomic_store(&imaginary.operation_runs, 0);
     atomic_store(&imaginary.refuses, false);
+    atomic_store(&imaginary.fail_copies, false);
 }
 
 /* Whether this call is to fail. */
@@ -289,7 +290,7 @@ static hn_status give(hn_queue *queue, work w) {
 }
 
 static hn_status imaginary_copy_in(hn_queue *queue, void *to, const void *from, size_t bytes) {
-    if (fails()) return failure("copy_in");
+    if (fails() || atomic_load(&imaginary.fail_copies)) return failure("copy_in");
     return bytes ? give(queue, (work){.kind = COPY_IN, .to = to, .from = from, .bytes = bytes})
                  : NULL;
 }

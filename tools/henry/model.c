@@ -213,6 +213,7 @@ static hn_status load(const tool_options *options, tool_model *model) {
     hn_module_options load = {.threads = count_or_zero(options->threads),
                               .weights_path = options->weights_file,
                               .profile = options->profile,
+                              .load_all = options->load_all,
                               .device = options->device,
                               .device_graphs = options->cuda_graphs};
     if (model->kind == TOOL_HNB) return load_bundle(options, &load, model);

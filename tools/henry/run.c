@@ -13,8 +13,8 @@ typedef struct run_state {
     tool_model model;
     hn_tensor **inputs, **outputs;
     uint32_t input_count, output_count;
-    /* run_ns: the median of all runs but the first, or the only one */
-    int64_t begin_ns, first_ns, run_ns;
+    tool_times times;
+    int64_t run_ns;               /* the median of all runs but the first, or the only one */
     tool_difference *differences; /* one for each --expect */
     uint32_t differing;
 } run_state;
@@ -53,8 +53,8 @@ static hn_status run_once(run_state *r, int64_t *out_ns) {
 
 static hn_status run_all(run_state *r) {
     int64_t repeat = r->options->repeat < 1 ? 1 : r->options->repeat;
-    HN_TRY(run_once(r, &r->first_ns));
-    r->run_ns = r->first_ns;
+    HN_TRY(run_once(r, &r->times.first_ns));
+    r->run_ns = r->times.first_ns;
     if (repeat == 1) return NULL;
     int64_t *times = calloc((size_t)repeat - 1, sizeof *times);
     if (!times)
@@ -171,12 +171,15 @@ static void json_output(run_state *r, tool_json *json, uint32_t k) {
 }
 
 static void json_timings(const run_state *r, tool_json *json) {
+    hn_module_stats stats;
+    hn_module_stats_get(r->model.module, &stats);
     tool_json_open(json, "timings_ms", '{');
     tool_phases_json(json, &r->model.stats);
     tool_json_ms(json, "load", r->model.load_ns);
-    tool_json_ms(json, "first_run", r->first_ns);
+    tool_json_ms(json, "first_run", r->times.first_ns);
     tool_json_ms(json, "run", r->run_ns);
-    tool_json_ms(json, "total", hn_now_ns() - r->begin_ns);
+    tool_start_json(json, &stats);
+    tool_json_ms(json, "total", hn_now_ns() - r->times.begin_ns);
     tool_json_close(json);
 }
 
@@ -207,6 +210,8 @@ static void json_metrics(const run_state *r, tool_json *json) {
     tool_json_int(json, "bytes_from_device", (int64_t)stats.bytes_from_device);
     tool_json_int(json, "graphs_made", (int64_t)stats.graphs_made);
     tool_json_int(json, "graph_runs", (int64_t)stats.graph_runs);
+    tool_json_int(json, "objects_loaded", stats.objects_loaded);
+    tool_device_memory_json(json, &stats);
     tool_json_close(json);
 }
 
@@ -261,7 +266,8 @@ static hn_status report_text(run_state *r) {
         hn_strbuf_printf(
             &text, "time  %.3f ms, median of %lld run%s after the first, which took %.3f ms\n",
             (double)r->run_ns / 1e6, (long long)(runs - 1), runs == 2 ? "" : "s",
-            (double)r->first_ns / 1e6);
+            (double)r->times.first_ns / 1e6);
+    if (r->options->timing) tool_timing_print(&r->model, &r->times, &text);
     hn_status status = text_steps(r, &text);
     if (!status) status = tool_print(&text);
     hn_strbuf_deinit(&text);
@@ -290,7 +296,7 @@ static int check_options(const tool_options *o) {
 }
 
 int tool_cmd_run(const tool_options *options) {
-    run_state r = {.options = options, .begin_ns = hn_now_ns()};
+    run_state r = {.options = options, .times.begin_ns = hn_now_ns()};
     int refused = check_options(options);
     if (refused) return refused;
     hn_status status = tool_device_check(options);

@@ -34,7 +34,7 @@ typedef struct tool_options {
     /* a bit for each option of the table in options.c that is on the command line */
     uint64_t given;
     bool help, json, no_cache, no_fusion, no_standby, explain_fusion, profile, weights_beside,
-        verify, quiet, cuda_graphs;
+        verify, quiet, cuda_graphs, load_all, timing;
 } tool_options;
 
 typedef enum tool_use {
@@ -188,6 +188,16 @@ const char *tool_cache_state_name(hn_cache_state state);
 void tool_compile_stats_json(tool_json *json, const hn_compile_stats *stats);
 /* The phases of a compilation as fields of the open object. */
 void tool_phases_json(tool_json *json, const hn_compile_stats *stats);
+/* timing.c */
+typedef struct tool_times {
+    int64_t begin_ns; /* of the program */
+    int64_t first_ns; /* the first run */
+} tool_times;
+/* Members of an object: times of a start, in ms; memory of a device, in bytes. */
+void tool_start_json(tool_json *json, const hn_module_stats *stats);
+void tool_device_memory_json(tool_json *json, const hn_module_stats *stats);
+void tool_timing_print(const tool_model *model, const tool_times *times, hn_strbuf *out);
+
 /* "steps": [...], of a module that was loaded with `profile`. */
 hn_status tool_steps_json(tool_json *json, hn_module *module) HN_MUST_USE;
 

@@ -412,6 +412,7 @@ const hn_device_ops hn_device_cuda = {
     .close = cuda_close,
     .alloc = hn_cuda_alloc,
     .free = hn_cuda_free,
+    .usage = hn_cuda_usage,
     .load = hn_cuda_load_code,
     .unload = hn_cuda_unload_code,
     .find = hn_cuda_find_kernel,

@@ -48,7 +48,9 @@ typedef struct cuda_dev {
     pthread_mutex_t lock;    /* of what follows */
     cuda_range *ranges;
     uint32_t range_count, range_cap;
-    size_t memory_bytes;       /* in all ranges */
+    size_t memory_bytes;       /* in all ranges ... */
+    size_t peak_bytes;         /* ... and the most so far */
+    int64_t libraries_ns;      /* that loading them took */
     cuda_libraries *libraries; /* NULL: nobody has asked for an operation */
     atomic_bool is_lost;       /* the context is of no use any more ... */
     char lost_by[400];         /* ... because of this. With `lock` held */
@@ -74,6 +76,7 @@ hn_status hn_cuda_memory_init(cuda_dev *dev) HN_MUST_USE;
 void hn_cuda_memory_deinit(cuda_dev *dev);
 void *hn_cuda_alloc(hn_dev *dev, size_t bytes);
 void hn_cuda_free(hn_dev *dev, void *memory);
+void hn_cuda_usage(hn_dev *dev, hn_device_usage *out);
 
 /* ---- cuda_code.c ---- */
 
@@ -104,7 +107,8 @@ hn_status hn_cuda_explain(const cuda_kernel *kernel, const hn_device_launch *lau
 
 /* Pinned memory of a queue: the driver copies from and to it while the host goes on. Two pieces for
  * what goes to the device, which take turns; and memory for what comes from it until the queue is
- * finished. */
+ * finished. Both become as large as the copies of a run want: pieces that of its largest copy, up to
+ * 8 MiB each, the rest that of all copies to the host together, up to 64 MiB. */
 enum { HN_CUDA_STAGE_PIECES = 2 };
 
 typedef struct cuda_stage_piece {
@@ -182,6 +186,7 @@ struct cuda_queue {
     cuda_clock *clock; /* of its events; NULL: there was none yet */
     hn_team *team;     /* for copies of the host; NULL: none */
     int threads;
+    const hn_ext_shared *files; /* host memory that is read from files; NULL: none */
     cuda_stage stage;
 };
 

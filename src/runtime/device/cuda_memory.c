@@ -99,6 +99,7 @@ static bool reserve(cuda_dev *d, size_t bytes) {
     }
     d->range_count++;
     d->memory_bytes += bytes;
+    if (d->memory_bytes > d->peak_bytes) d->peak_bytes = d->memory_bytes;
     return true;
 }
 
@@ -183,4 +184,28 @@ void hn_cuda_free(hn_dev *dev, void *memory) {
     const bool pushed = d->cuda.cuCtxPushCurrent(d->context) == HN_CUDA_SUCCESS;
     give(d, hn_cuda_at(memory), bytes);
     hn_cuda_leave(d, pushed);
+}
+
+/* What others have of the device is not known here; the driver tells what is left. */
+static uint64_t free_bytes(cuda_dev *d) {
+    size_t left = 0, all = 0;
+    bool pushed;
+    hn_status status = hn_cuda_enter(d, &pushed);
+    if (!status) {
+        if (d->cuda.cuMemGetInfo(&left, &all) != HN_CUDA_SUCCESS) left = 0;
+        hn_cuda_leave(d, pushed);
+    }
+    hn_status_free(status);
+    return left;
+}
+
+void hn_cuda_usage(hn_dev *dev, hn_device_usage *out) {
+    cuda_dev *d = (cuda_dev *)dev;
+    *out = (hn_device_usage){.free_bytes = free_bytes(d),
+                             .limit_bytes = d->memory_limit < SIZE_MAX ? d->memory_limit : 0};
+    pthread_mutex_lock(&d->lock);
+    out->bytes = d->memory_bytes;
+    out->peak_bytes = d->peak_bytes;
+    out->libraries_ns = d->libraries_ns;
+    pthread_mutex_unlock(&d->lock);
 }

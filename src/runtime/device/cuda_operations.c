@@ -3,6 +3,7 @@
 #include "runtime/device/cuda.h"
 
 #include "base/log.h"
+#include "base/trace.h"
 #include "ops/cuda/cublaslt_matmul.h"
 #include "ops/cuda/cudnn_conv.h"
 
@@ -25,6 +26,7 @@ struct cuda_libraries {
     hn_cudnn dnn;
     library_state lt_state, dnn_state;
     pthread_mutex_t dnn_lock; /* one thread at a time uses cuDNN's handle */
+    int64_t open_ns;          /* that opening them took */
 };
 
 struct hn_device_operation {
@@ -49,8 +51,10 @@ static hn_status open_cudnn(cuda_libraries *l) {
 static void try_library(cuda_libraries *l, library_state *state,
                         hn_status (*open)(cuda_libraries *l)) {
     if (state->is_tried) return;
+    const int64_t begin = hn_now_ns();
     state->is_tried = true;
     hn_status status = open(l);
+    l->open_ns += hn_now_ns() - begin;
     if (status) {
         state->handle = NULL;
         snprintf(state->missing, sizeof state->missing, "%s", hn_status_message(status));
@@ -71,6 +75,7 @@ static hn_status libraries_for(cuda_dev *d, hn_extern_kind kind, cuda_libraries 
     *out = d->libraries;
     if (*out && kind == HN_EXTERN_MATMUL) try_library(*out, &(*out)->lt_state, open_cublaslt);
     if (*out && kind == HN_EXTERN_CONV) try_library(*out, &(*out)->dnn_state, open_cudnn);
+    if (*out) d->libraries_ns = (*out)->open_ns;
     pthread_mutex_unlock(&d->lock);
     return *out ? NULL : HN_ERROR(HN_OUT_OF_MEMORY, "no memory for the libraries of a device");
 }

@@ -57,6 +57,7 @@ hn_status hn_cuda_queue_create(hn_dev *dev, const hn_queue_options *options, hn_
         q->has_times = options->profile;
         q->team = options->team;
         q->threads = options->team && options->threads > 1 ? options->threads : 1;
+        q->files = options->files;
         q->is_idle = true;
         status = open_queue(q);
         if (status) free_queue(q);

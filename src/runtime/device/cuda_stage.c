@@ -15,6 +15,10 @@ enum {
     LANDING_MOST = 64 << 20 /* more is waited for */
 };
 
+/* Whether a copy straight from or to the caller's memory was refused: of memory that is pinned at
+ * both ends, but not all between, the driver says so. */
+static bool is_refusal(hn_cuda_result code) { return code == HN_CUDA_INVALID_VALUE; }
+
 static cuda_dev *dev_of(cuda_queue *q) { return (cuda_dev *)q->base.dev; }
 
 /* Memory that CUDA does not know has the kind 0. */
@@ -27,7 +31,7 @@ static bool is_pinned_at(cuda_queue *q, const uint8_t *host) {
            kind == HN_CUDA_MEMORY_HOST;
 }
 
-/* The driver refuses copies of memory that is pinned in part. */
+/* At both ends, which may be two pieces of pinned memory with other memory between. */
 static bool is_pinned(cuda_queue *q, const void *host, size_t bytes) {
     const uint8_t *at = host;
     return is_pinned_at(q, at) && is_pinned_at(q, at + bytes - 1);
@@ -60,29 +64,35 @@ static hn_status wait_for_queue(cuda_queue *q) {
 /* ---- copies of the host: faster than the link to the device only with several threads ---- */
 
 typedef struct host_copy {
+    const hn_ext_shared *files;
     uint8_t *to;
     const uint8_t *from;
     size_t bytes, share;
 } host_copy;
+
+/* What is mapped from a file is read: a page of a map costs a fault, and a page of the page cache
+ * does not. */
+static void copy_bytes(const hn_ext_shared *files, uint8_t *to, const uint8_t *from, size_t bytes) {
+    const void *at = files ? hn_ext_shared_read(files, from, bytes, to) : from;
+    if (at != to) memcpy(to, at, bytes);
+}
 
 static void copy_share(void *context, int rank) {
     const host_copy *c = context;
     const size_t begin = (size_t)rank * c->share;
     if (begin >= c->bytes) return; /* shares are rounded up */
     const size_t left = c->bytes - begin;
-    memcpy(c->to + begin, c->from + begin, left < c->share ? left : c->share);
+    copy_bytes(c->files, c->to + begin, c->from + begin, left < c->share ? left : c->share);
 }
 
 static void copy_on_host(cuda_queue *q, void *to, const void *from, size_t bytes) {
     size_t shares = bytes / SHARE_LEAST;
     if (shares > (size_t)q->threads) shares = (size_t)q->threads;
     if (shares > SHARES_MOST) shares = SHARES_MOST;
-    if (shares < 2) {
-        memcpy(to, from, bytes);
-        return;
-    }
-    host_copy copy = {to, from, bytes, (bytes / shares + 63) / 64 * 64};
-    hn_team_run(q->team, (int)shares, copy_share, &copy);
+    if (shares < 1) shares = 1;
+    host_copy copy = {q->files, to, from, bytes, (bytes / shares + 63) / 64 * 64};
+    if (shares == 1) copy_bytes(q->files, to, from, bytes);
+    else hn_team_run(q->team, (int)shares, copy_share, &copy);
 }
 
 /* ---- to the device ---- */
@@ -98,18 +108,15 @@ static void drop_pieces(cuda_queue *q) {
     reset_pieces(&q->stage);
 }
 
-static hn_status make_pieces(cuda_queue *q, size_t bytes) {
-    const hn_cuda *cuda = &dev_of(q)->cuda;
-    for (uint32_t k = 0; k < HN_CUDA_STAGE_PIECES; k++) {
-        cuda_stage_piece *piece = &q->stage.pieces[k];
-        HN_TRY(pin(q, bytes, &piece->memory));
-        if (!piece->left)
-            HN_TRY(hn_cuda_check(dev_of(q),
-                                 cuda->cuEventCreate(&piece->left, HN_CUDA_EVENT_NO_TIME),
-                                 "cuEventCreate"));
-    }
-    q->stage.piece_bytes = bytes;
-    return NULL;
+/* The memory of a piece, when it is used for the first time: pinning takes a millisecond for some
+ * MiB. */
+static hn_status open_piece(cuda_queue *q, cuda_stage_piece *piece) {
+    if (piece->memory) return NULL;
+    if (!piece->left)
+        HN_TRY(hn_cuda_check(dev_of(q),
+                             dev_of(q)->cuda.cuEventCreate(&piece->left, HN_CUDA_EVENT_NO_TIME),
+                             "cuEventCreate"));
+    return pin(q, q->stage.piece_bytes, &piece->memory);
 }
 
 /* Pieces that are large enough for this copy, as far as pieces go. Copies from smaller ones may be
@@ -119,9 +126,8 @@ static hn_status grow_pieces(cuda_queue *q, size_t bytes) {
     if (wanted <= q->stage.piece_bytes) return NULL;
     if (q->stage.piece_bytes) HN_TRY(wait_for_queue(q));
     drop_pieces(q);
-    hn_status status = make_pieces(q, wanted);
-    if (status) drop_pieces(q);
-    return status;
+    q->stage.piece_bytes = wanted;
+    return NULL;
 }
 
 /* The next piece, once the copies from it are done. */
@@ -129,8 +135,11 @@ static hn_status next_piece(cuda_queue *q) {
     cuda_stage *s = &q->stage;
     const hn_cuda *cuda = &dev_of(q)->cuda;
     cuda_stage_piece *full = &s->pieces[s->piece];
-    HN_TRY(hn_cuda_check(dev_of(q), cuda->cuEventRecord(full->left, q->stream), "cuEventRecord"));
-    full->is_left = true;
+    if (full->used) {
+        HN_TRY(
+            hn_cuda_check(dev_of(q), cuda->cuEventRecord(full->left, q->stream), "cuEventRecord"));
+        full->is_left = true;
+    }
     s->piece = (s->piece + 1) % HN_CUDA_STAGE_PIECES;
     cuda_stage_piece *next = &s->pieces[s->piece];
     if (next->is_left)
@@ -138,7 +147,7 @@ static hn_status next_piece(cuda_queue *q) {
             hn_cuda_check(dev_of(q), cuda->cuEventSynchronize(next->left), "cuEventSynchronize"));
     next->is_left = false;
     next->used = 0;
-    return NULL;
+    return open_piece(q, next);
 }
 
 static hn_status copy_to(cuda_queue *q, hn_cuda_address to, const void *from, size_t bytes) {
@@ -152,6 +161,7 @@ static hn_status stage_part(cuda_queue *q, hn_cuda_address to, const uint8_t *fr
     cuda_stage *s = &q->stage;
     if (s->pieces[s->piece].used == s->piece_bytes) HN_TRY(next_piece(q));
     cuda_stage_piece *piece = &s->pieces[s->piece];
+    HN_TRY(open_piece(q, piece));
     const size_t room = s->piece_bytes - piece->used;
     const size_t part = bytes < room ? bytes : room;
     uint8_t *at = piece->memory + piece->used;
@@ -164,8 +174,11 @@ static hn_status stage_part(cuda_queue *q, hn_cuda_address to, const uint8_t *fr
 
 hn_status hn_cuda_stage_in(cuda_queue *q, hn_cuda_address to, const void *from_host, size_t bytes) {
     const uint8_t *from = from_host;
-    if (bytes > PIECE_LEAST && is_pinned(q, from_host, bytes))
-        return copy_to(q, to, from_host, bytes);
+    if (bytes > PIECE_LEAST && is_pinned(q, from_host, bytes)) {
+        const hn_cuda_result code =
+            dev_of(q)->cuda.cuMemcpyHtoDAsync(to, from_host, bytes, q->stream);
+        if (!is_refusal(code)) return hn_cuda_check(dev_of(q), code, "cuMemcpyHtoDAsync");
+    }
     HN_TRY(grow_pieces(q, bytes));
     for (size_t done = 0, part; done < bytes; done += part)
         HN_TRY(stage_part(q, to + done, from + done, bytes - done, &part));
@@ -221,13 +234,54 @@ static hn_status land(cuda_queue *q, void *to_host, hn_cuda_address from, size_t
     return status;
 }
 
+/* What came to a piece goes to its place. */
+static hn_status take_out(cuda_queue *q, cuda_stage_piece *piece, uint8_t *to, size_t bytes) {
+    HN_TRY(hn_cuda_check(dev_of(q), dev_of(q)->cuda.cuEventSynchronize(piece->left),
+                         "cuEventSynchronize"));
+    copy_on_host(q, to, piece->memory, bytes);
+    return NULL;
+}
+
+/* The next part, into a piece with nothing in it. */
+static hn_status bring_part(cuda_queue *q, hn_cuda_address from, size_t bytes,
+                            cuda_stage_piece **out) {
+    cuda_stage *s = &q->stage;
+    HN_TRY(next_piece(q));
+    cuda_stage_piece *piece = &s->pieces[s->piece];
+    piece->used = s->piece_bytes;
+    HN_TRY(copy_from(q, piece->memory, from, bytes));
+    piece->is_left = true;
+    *out = piece;
+    return hn_cuda_check(dev_of(q), dev_of(q)->cuda.cuEventRecord(piece->left, q->stream),
+                         "cuEventRecord");
+}
+
+/* What there is no room for: the host copies a part from one piece while the next part comes to the
+ * other, and waits for the device. */
+static hn_status bring_by_parts(cuda_queue *q, uint8_t *to, hn_cuda_address from, size_t bytes) {
+    cuda_stage_piece *piece = NULL, *last = NULL;
+    size_t last_bytes = 0, part;
+    HN_TRY(grow_pieces(q, bytes));
+    for (size_t done = 0; done < bytes; done += part) {
+        part = bytes - done < q->stage.piece_bytes ? bytes - done : q->stage.piece_bytes;
+        HN_TRY(bring_part(q, from + done, part, &piece));
+        if (last) HN_TRY(take_out(q, last, to + done - last_bytes, last_bytes));
+        last = piece;
+        last_bytes = part;
+    }
+    return take_out(q, last, to + bytes - last_bytes, last_bytes);
+}
+
 hn_status hn_cuda_stage_out(cuda_queue *q, void *to_host, hn_cuda_address from, size_t bytes) {
     const cuda_stage *s = &q->stage;
     const bool has_room = (s->landing_count && bytes <= s->landing_cap - s->landing_used) ||
                           (bytes <= LANDING_MOST && s->landing_bytes <= LANDING_MOST - bytes);
-    if (!has_room || (bytes > PIECE_LEAST && is_pinned(q, to_host, bytes)))
-        return copy_from(q, to_host, from, bytes);
-    return land(q, to_host, from, bytes);
+    if (bytes > PIECE_LEAST && is_pinned(q, to_host, bytes)) {
+        const hn_cuda_result code =
+            dev_of(q)->cuda.cuMemcpyDtoHAsync(to_host, from, bytes, q->stream);
+        if (!is_refusal(code)) return hn_cuda_check(dev_of(q), code, "cuMemcpyDtoHAsync");
+    }
+    return has_room ? land(q, to_host, from, bytes) : bring_by_parts(q, to_host, from, bytes);
 }
 
 /* One block is kept: all of what a run has needed, so that the next one finds it in one. */

@@ -82,12 +82,22 @@ typedef struct hn_queue_options {
     hn_team *team;
     int threads;
     bool profile; /* events of the queue have times */
+    /* whose files `copy_in` may read in place of the maps of them; outlives the queue. NULL: none */
+    const hn_ext_shared *files;
 } hn_queue_options;
 
 /* A row's own struct begins with this. */
 typedef struct hn_queue {
     hn_dev *dev;
 } hn_queue;
+
+/* Memory of the device that an open one has given out, in bytes, and what else it counts. */
+typedef struct hn_device_usage {
+    uint64_t bytes, peak_bytes;
+    uint64_t limit_bytes; /* 0: none */
+    uint64_t free_bytes;  /* that the whole device has left; 0: unknown */
+    int64_t libraries_ns; /* time of loading its libraries so far */
+} hn_device_usage;
 
 /* Steps of a run that were recorded, to be given to the device again as one piece of work. A row's
  * own struct begins with this. */
@@ -171,6 +181,8 @@ struct hn_device_ops {
     /* Memory, aligned to facts.align; at least one byte. NULL without memory. */
     void *(*alloc)(hn_dev *dev, size_t bytes);
     void (*free)(hn_dev *dev, void *memory); /* no queue uses it any more; NULL is allowed */
+    /* NULL: the device is the host, or does not count */
+    void (*usage)(hn_dev *dev, hn_device_usage *out);
 
     /* From the bytes of an object, which stay until `unload`. `name` is for messages. Errors:
      * toolchain. */

@@ -183,6 +183,7 @@ const hn_device_ops hn_device_opencl = {
     .close = opencl_close,
     .alloc = hn_opencl_alloc,
     .free = hn_opencl_free,
+    .usage = hn_opencl_usage,
     .load = hn_opencl_load_code,
     .unload = hn_opencl_unload_code,
     .find = hn_opencl_find_kernel,

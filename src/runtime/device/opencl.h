@@ -30,7 +30,8 @@ typedef struct opencl_dev {
     pthread_rwlock_t lock; /* of what follows */
     opencl_range *ranges;  /* by `begin` */
     uint32_t range_count, range_cap;
-    uintptr_t next; /* the next range begins here; numbers do not come again */
+    uint64_t memory_bytes, peak_bytes; /* in all ranges: now, and the most so far */
+    uintptr_t next;                    /* the next range begins here; numbers do not come again */
 } opencl_dev;
 
 typedef struct opencl_kernel {
@@ -59,6 +60,7 @@ hn_status hn_opencl_dev_open(const hn_opencl *cl, const hn_device_options *optio
 
 void *hn_opencl_alloc(hn_dev *dev, size_t bytes);
 void hn_opencl_free(hn_dev *dev, void *memory);
+void hn_opencl_usage(hn_dev *dev, hn_device_usage *out);
 /* A place in a memory object. Of NULL: in `nothing`. Errors: internal for what is no address of the
  * device. */
 typedef struct opencl_place {

@@ -33,6 +33,8 @@ static void *add_range(opencl_dev *d, size_t bytes, cl_mem object) {
     }
     d->ranges[d->range_count++] = (opencl_range){begin, bytes, object};
     d->next = begin + (bytes + align) / align * align + align;
+    d->memory_bytes += bytes;
+    if (d->memory_bytes > d->peak_bytes) d->peak_bytes = d->memory_bytes;
     return (void *)begin;
 }
 
@@ -59,11 +61,19 @@ void hn_opencl_free(hn_dev *dev, void *memory) {
     const uint32_t k = search(d, (uintptr_t)memory);
     if (k < d->range_count && d->ranges[k].begin == (uintptr_t)memory) {
         object = d->ranges[k].object;
+        d->memory_bytes -= d->ranges[k].bytes;
         d->range_count--;
         memmove(d->ranges + k, d->ranges + k + 1, (d->range_count - k) * sizeof *d->ranges);
     }
     pthread_rwlock_unlock(&d->lock);
     if (object) d->cl.clReleaseMemObject(object);
+}
+
+void hn_opencl_usage(hn_dev *dev, hn_device_usage *out) {
+    opencl_dev *d = (opencl_dev *)dev;
+    pthread_rwlock_rdlock(&d->lock);
+    *out = (hn_device_usage){.bytes = d->memory_bytes, .peak_bytes = d->peak_bytes};
+    pthread_rwlock_unlock(&d->lock);
 }
 
 hn_status hn_opencl_find(opencl_dev *d, const void *address, opencl_place *out) {

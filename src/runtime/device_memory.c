@@ -1,0 +1,177 @@
+/* device_memory.c: what a module has of its device's memory: counters, what the plan for some sizes
+ * wants and needs, and the message when there is no more. */
+#include "runtime/module_impl.h"
+
+#include <stdlib.h>
+
+/* ---- what the plan needs ---- */
+
+/* A temporary in the workspace of the device, with the steps from the first to the last that
+ * mention it. */
+typedef struct life {
+    int64_t begin, end; /* bytes */
+    uint32_t first, last;
+} life;
+
+static int by_begin(const void *a, const void *b) {
+    const life *x = a, *y = b;
+    return (x->begin > y->begin) - (x->begin < y->begin);
+}
+
+static bool is_planned(const hn_module *m, uint32_t buffer) {
+    return m->view.buffers[buffer].kind == HNB_BUFFER_TEMP && hn_buffer_is_remote(m, buffer);
+}
+
+static void mention(const hn_module *m, life *lives, uint32_t buffer, uint32_t step) {
+    if (!is_planned(m, buffer)) return;
+    if (step < lives[buffer].first) lives[buffer].first = step;
+    if (step > lives[buffer].last) lives[buffer].last = step;
+}
+
+static void find_lives(const hn_module *m, const hn_bound *bound, life *lives) {
+    hn_bound_buffer b;
+    for (uint32_t k = 0; k < m->view.buffers_count; k++) lives[k] = (life){.first = UINT32_MAX};
+    for (uint32_t k = 0; k < m->view.steps_count; k++)
+        for (uint32_t a = 0; a < hn_step_arg_count(&m->view.steps[k]); a++)
+            if (hn_bound_arg_get(m, bound, k, a, &b)) mention(m, lives, b.buffer, k);
+    for (uint32_t k = 0; k < m->view.outputs_count; k++)
+        if (m->view.outputs[k].kind == HNB_VALUE_TENSOR)
+            mention(m, lives, m->view.outputs[k].buffer, m->view.steps_count);
+    for (uint32_t k = 1; k < m->view.buffers_count; k++) {
+        if (!is_planned(m, k) || lives[k].first == UINT32_MAX) continue;
+        hn_bound_buffer_get(m, bound, k, &b);
+        lives[k].begin = hn_bound_value(bound, m->view.buffers[k].offset);
+        lives[k].end = lives[k].begin + b.bytes;
+    }
+}
+
+/* The bytes that are alive at a step. Two temporaries that share some (a result in the place of an
+ * operand) count once. `lives` by `begin`. */
+static int64_t alive_at(const life *lives, uint32_t count, uint32_t step) {
+    int64_t sum = 0, until = 0;
+    for (uint32_t k = 0; k < count; k++) {
+        const life *l = &lives[k];
+        if (step < l->first || step > l->last || l->end <= until) continue;
+        sum += l->end - (l->begin > until ? l->begin : until);
+        until = l->end;
+    }
+    return sum;
+}
+
+static uint64_t most_alive(const hn_module *m, const hn_bound *bound) {
+    int64_t most = 0;
+    const uint32_t count = m->view.buffers_count;
+    life *lives = calloc(count + 1u, sizeof *lives);
+    if (!lives) return 0;
+    find_lives(m, bound, lives);
+    qsort(lives, count, sizeof *lives, by_begin);
+    for (uint32_t k = 0; k <= m->view.steps_count; k++) {
+        const int64_t alive = alive_at(lives, count, k);
+        if (alive > most) most = alive;
+    }
+    free(lives);
+    return (uint64_t)most;
+}
+
+/* Inputs and outputs that a run has on the device. They stay from its begin to its end. */
+static uint64_t io_bytes(const hn_module *m, const hn_bound *bound) {
+    uint64_t sum = 0;
+    for (uint32_t u = 0; u < m->upload_count; u++)
+        sum += (uint64_t)bound->input_bytes[m->uploads[u]];
+    for (uint32_t s = 0; s < m->output_buffer_count; s++)
+        if (hn_buffer_is_remote(m, m->output_buffers[s])) sum += (uint64_t)bound->block_bytes[s];
+    return sum;
+}
+
+/* ---- counters ---- */
+
+static uint64_t weights_bytes(const hn_module *m) {
+    uint64_t sum = 0;
+    for (uint32_t k = 1; k < m->view.storages_count; k++)
+        if (m->storage_is_remote[k] && !m->view.storages[k].is_mutable)
+            sum += m->view.storages[k].bytes;
+    return sum;
+}
+
+static uint64_t states_bytes(const hn_module *m) {
+    uint64_t sum = 0;
+    for (uint32_t k = 1; k < m->view.storages_count; k++)
+        if (m->storage_is_remote[k] && m->view.storages[k].is_mutable)
+            sum += m->view.storages[k].bytes;
+    return sum * atomic_load_explicit(&m->state_count, memory_order_relaxed);
+}
+
+void hn_device_memory_stats(const hn_module *m, hn_module_stats *out) {
+    hn_device_usage usage;
+    if (m->place_count == 1 || !m->device->ops->usage || !hn_dev_is_here(m->device)) return;
+    m->device->ops->usage(m->device, &usage);
+    out->device_bytes = usage.bytes;
+    out->device_peak_bytes = usage.peak_bytes;
+    out->libraries_load_ns = usage.libraries_ns;
+    out->device_weights_bytes = weights_bytes(m);
+    out->device_states_bytes = states_bytes(m);
+}
+
+/* Of a context that no run has. */
+void hn_device_plan_stats(const hn_module *m, const hn_context *idle, hn_module_stats *out) {
+    const hn_bound *bound = idle ? idle->bounds[0] : NULL;
+    if (m->place_count == 1 || !bound) return;
+    const uint64_t io = io_bytes(m, bound);
+    out->plan_bytes = io + bound->workspace_bytes[HN_PLACE_KERNELS];
+    out->plan_least_bytes = io + most_alive(m, bound);
+    out->scratch_bytes = bound->scratch_bytes[HN_PLACE_KERNELS];
+}
+
+/* ---- no memory ---- */
+
+/* With the unit that suits: " 1.5 MiB". */
+static void print_bytes(hn_strbuf *out, const char *before, uint64_t bytes) {
+    static const char *const units[] = {"KiB", "MiB", "GiB"};
+    double number = (double)bytes / 1024;
+    uint32_t unit = 0;
+    for (; number >= 1024 && unit < 2; unit++) number /= 1024;
+    hn_strbuf_printf(out, "%s %.1f %s", before, number, units[unit]);
+}
+
+static void print_usage(const hn_module *m, hn_strbuf *out) {
+    hn_device_usage usage;
+    if (!m->device->ops->usage) return;
+    m->device->ops->usage(m->device, &usage);
+    const uint64_t weights = weights_bytes(m), states = states_bytes(m);
+    const uint64_t kept = weights + states < usage.bytes ? weights + states : usage.bytes;
+    print_bytes(out, "; the module has", usage.bytes);
+    print_bytes(out, " there: weights want", weights);
+    print_bytes(out, ", states", states);
+    print_bytes(out, ", and runs have", usage.bytes - kept);
+    if (usage.limit_bytes) {
+        print_bytes(out, "; its limit is", usage.limit_bytes);
+        hn_strbuf_puts(out, " (device_memory_bytes)");
+    }
+    if (usage.free_bytes) {
+        print_bytes(out, "; the device has", usage.free_bytes);
+        print_bytes(out, " left, of", m->device->facts.memory_bytes);
+    }
+}
+
+static void print_plan(const hn_module *m, const hn_bound *bound, hn_strbuf *out) {
+    print_bytes(out, "; a run of these sizes wants", bound->workspace_bytes[HN_PLACE_KERNELS]);
+    print_bytes(out, " for temporaries, at least", most_alive(m, bound));
+    print_bytes(out, ",", io_bytes(m, bound));
+    print_bytes(out, " for inputs and outputs, and", bound->scratch_bytes[HN_PLACE_KERNELS]);
+    hn_strbuf_puts(out, " for scratch memory");
+}
+
+hn_status hn_device_memory_error(const hn_module *m, const hn_bound *bound, const char *what,
+                                 uint64_t bytes) {
+    hn_strbuf text;
+    hn_strbuf_init(&text);
+    print_usage(m, &text);
+    if (bound) print_plan(m, bound, &text);
+    hn_status status = HN_ERROR(
+        HN_OUT_OF_MEMORY,
+        "no memory for %s of %llu bytes on %s%s; use a smaller batch, fewer runs at the same time, "
+        "or another device",
+        what, (unsigned long long)bytes, m->device->facts.name, text.ptr ? text.ptr : "");
+    hn_strbuf_deinit(&text);
+    return status;
+}
