@@ -106,6 +106,15 @@ def layer_norm_backward(dy, x, weight, mean, rstd):
     return dx.to(x.dtype), (wide(dy) * normal).sum(0).to(weight.dtype), wide(dy).sum(0).to(weight.dtype)
 
 
+def sort_rows(x):
+    return torch.sort(x, dim=-1, stable=True)
+
+
+def top_50(x):
+    """Of equal elements PyTorch takes any: only the values are compared."""
+    return torch.topk(x, 50, dim=-1)[0]
+
+
 # --- the rows ---
 
 
@@ -167,6 +176,10 @@ def all_rows(tiny):
         Row("var_mean", var_mean, bf16, big, [x]),
         Row("cumsum", cumsum, bf16, scan, [(scan, bf16, normal)]),
     ]
+    for shape in ((1, 1 << 20), (4096, 4096), (65536, 256), (256, 65536)):
+        rows.append(Row("sort", sort_rows, f32, fit(*shape), [(fit(*shape), f32, normal)]))
+    for shape in ((1, 1 << 20), (64, 128256), (65536, 256)):
+        rows.append(Row("top_50", top_50, f32, fit(*shape), [(fit(*shape), f32, normal)]))
     for dtype in (bf16, f32):
         for shape in NORM_SHAPES:
             only = None if dtype == bf16 else ("rms_norm_backward", "layer_norm_backward")
@@ -281,6 +294,7 @@ def error_of(outputs, expected):
     """The largest of ||out - reference|| / ||reference||; infinite for NaN."""
     worst = 0.0
     for out, want in zip(outputs, expected):
+        want = want.double()  # indices are whole numbers
         part = float(torch.linalg.vector_norm(out.double() - want)) / max(float(torch.linalg.vector_norm(want)), 1e-30)
         worst = max(worst, part if math.isfinite(part) else math.inf)
     return worst
