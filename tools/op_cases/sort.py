@@ -20,6 +20,12 @@ def order(c):
     x = c.tensor([5, 2, 9, 1, 7, 3])
     c.add("aten.sort.default", x), c.add("aten.argsort.default", x, 0, True), c.add("aten.topk.default", x, 3), c.add("aten.topk.default", x, 3, 0, False), c.add("aten.kthvalue.default", x, 4), c.add("aten.median.dim", x, 0)
     c.add("aten.median.dim", c.tensor([2, nan, 1]), 0), c.add("aten.mode.default", c.tensor([2, 1, 2, 1, 3]), 0, skip=(1,)), c.add("aten.sort.default", c.tensor([1, 0, 1], B), skip=(1,))
+    # rows that are longer than what a block of a GPU sorts
+    for dtype in (torch.float32, torch.bfloat16, torch.float64):
+        for shape, dim in (((2, 5000), -1), ((4500, 2), 0)):
+            x = c.ramp(shape, dtype)
+            c.add("aten.topk.default", x, 3, dim, True, skip=(1,)), c.add("aten.topk.default", x, 2, dim, False, skip=(1,))
+            c.add("aten.kthvalue.default", x, 3000, dim, skip=(1,)), c.add("aten.median.dim", x, dim, skip=(1,))
     c.add("aten.sort.default", c.tensor(2.5)), c.add("aten.topk.default", c.tensor(2.5), 1), c.add("aten.median.dim", c.tensor(2.5), 0), c.add("aten.kthvalue.default", c.tensor(2.5), 1), c.add("aten.sort.default", torch.zeros(0, 2), 0)
 
 
