@@ -279,6 +279,10 @@ static hn_status add_lists(collector *c) {
                                 "  %t, %j = topk(%x, 5, 1, true, true)\n"
                                 "  output user %v \"v\"\n  output user %i \"i\"\n"
                                 "  output user %t \"t\"\n  output user %j \"j\"\n}\n";
+    static const char tops[] = "graph {\n"
+                               "  input user %x : $[2, 70000] \"x\"\n"
+                               "  %t, %j = topk(%x, 5, 1, true, true)\n"
+                               "  output user %t \"t\"\n  output user %j \"j\"\n}\n";
     static const char boxes[] = "graph {\n"
                                 "  symbol size s0 in [0, inf]\n"
                                 "  input user %x : $[s0, 4] \"x\"\n"
@@ -290,7 +294,10 @@ static hn_status add_lists(collector *c) {
                                "  input user %x : bool[3, s0] \"x\"\n"
                                "  %n = nonzero(%x) : i64[u0, 2]\n"
                                "  output user %n \"n\"\n}\n";
-    for (size_t d = 0; d < HN_COUNT_OF(dtypes); d++) HN_TRY(add_list(c, sorts, dtypes[d]));
+    for (size_t d = 0; d < HN_COUNT_OF(dtypes); d++) {
+        HN_TRY(add_list(c, sorts, dtypes[d]));
+        HN_TRY(add_list(c, tops, dtypes[d]));
+    }
     for (size_t d = 0; d < 2; d++) HN_TRY(add_list(c, boxes, dtypes[d]));
     return add_list(c, ones, "");
 }

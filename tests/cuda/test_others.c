@@ -235,8 +235,18 @@ TEST(the_first_of_long_rows) {
     for (size_t k = 0; k < HN_COUNT_OF(wanted); k++)
         EXPECT_INT(check_sort(HN_DTYPE_F32, 2, 9001, 1, wanted[k], k % 2, false), 1);
     EXPECT_INT(check_sort(HN_DTYPE_BF16, 2, 5003, 3, 100, true, false), 1);
-    EXPECT_INT(check_sort(HN_DTYPE_BOOL, 1, 70001, 1, 900, false, false), 1); /* places decide */
+    EXPECT_INT(check_sort(HN_DTYPE_BOOL, 1, 40001, 1, 900, false, false), 1); /* places decide */
     EXPECT_INT(check_sort(HN_DTYPE_F32, 2, 9001, 1, 2049, true, false), 12);
+}
+
+TEST(the_first_of_few_long_rows) {
+    static const int64_t sizes[] = {65536, 65537, 70000};
+    for (size_t k = 0; k < HN_COUNT_OF(sizes); k++) {
+        EXPECT_INT(check_sort(HN_DTYPE_F32, 1, sizes[k], 1, 50, k % 2, false), 2);
+        EXPECT_INT(check_sort(HN_DTYPE_F64, 1, sizes[k], 2, 3, k % 2 == 0, false), 2);
+    }
+    EXPECT_INT(check_sort(HN_DTYPE_BOOL, 2, 65600, 1, 2048, true, false), 2);
+    EXPECT_INT(check_sort(HN_DTYPE_F32, 1, 70000, 1, 0, true, false), 2);
 }
 
 TEST(sizes_of_the_run) {

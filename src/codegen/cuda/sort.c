@@ -14,9 +14,16 @@ HN_CUDA_TEXT(hn_cuda_text_top_rows, "top_rows.cu")
 
 enum { VALUES = 0, INDICES = 1, X = 2 };
 /* As the texts have them: elements of a row, or of a part of it, that a group has room for; most
- * that top_rows.cu finds; groups that add up the counts of a row. */
-enum { TILE = 4096, TOP_MAX = 2048, SCANS = 8, DIGIT_BITS = 8, DIGITS = 1 << DIGIT_BITS };
-enum { THREADS = 256, SCATTER_THREADS = 512, TOP_THREADS = 1024 };
+ * that top_rows.cu finds, and elements of a part; groups that add up the counts of a row. */
+enum {
+    TILE = 4096,
+    TOP_MAX = 2048,
+    PART = 16384,
+    SCANS = 8,
+    DIGIT_BITS = 8,
+    DIGITS = 1 << DIGIT_BITS
+};
+enum { THREADS = 256, SCATTER_THREADS = 512, TOP_THREADS = 512 };
 
 typedef struct element {
     const char *word;
@@ -92,12 +99,63 @@ static hn_status add_rows(const sorter *s) {
         when(s, is_short(s), hn_sym_ceildiv(s->sym, s->rows, number(s, room))), THREADS);
 }
 
-/* A group for each row; none if nothing is wanted of it. */
+/* ---- the first few of long rows ---- */
+
+/* The words of a stage; those of the list are in front of them. */
+static hn_status add_stage(const sorter *s, int stage, const hn_cuda_kernel *kernel) {
+    const char *words = s->list->words;
+    hn_strbuf all;
+    hn_strbuf_init(&all);
+    hn_strbuf_printf(&all, "%s#define STAGE %d\n", words, stage);
+    hn_status status = hn_strbuf_status(&all);
+    s->list->words = all.ptr;
+    if (!status) status = hn_cuda_list_add(s->list, kernel);
+    s->list->words = words;
+    hn_strbuf_deinit(&all);
+    return status;
+}
+
+/* Whether groups for rows would leave most of a processor idle. Of sizes of the run nobody knows. */
+static bool has_parts(const sorter *s) {
+    enum { ROWS_MAX = 128, N_MIN = 4 * PART };
+    int64_t rows, n;
+    return hn_sym_is_int(s->sym, s->rows, &rows) && rows <= ROWS_MAX &&
+           hn_sym_is_int(s->sym, s->params[HN_SORT_N], &n) && n >= N_MIN;
+}
+
+static hn_expr part_count(const sorter *s) {
+    return hn_sym_ceildiv(s->sym, s->params[HN_SORT_N], number(s, PART));
+}
+
+/* Keys and places of the first k of each part. */
+static hn_expr parts_bytes(const sorter *s) {
+    const hn_expr found = hn_sym_mul(s->sym, part_count(s), s->params[HN_SORT_K]);
+    return hn_sym_mul(s->sym, hn_sym_mul(s->sym, s->rows, found),
+                      number(s, (s->element->bits == 64 ? 8 : 4) + 4));
+}
+
+/* A group for each row, or for each part and then for each row; none if nothing is wanted. */
 static hn_status add_top(const sorter *s) {
     const hn_expr some = hn_sym_min(s->sym, s->params[HN_SORT_K], number(s, 1));
-    return hn_cuda_list_add_call(s->list, (hn_cuda_text)HN_CUDA_SPAN(hn_cuda_text_top_rows),
-                                 when(s, s->is_long, when(s, some, s->rows)), TOP_THREADS);
+    const hn_expr rows = when(s, s->is_long, when(s, some, s->rows));
+    hn_cuda_kernel kernel = {.text = HN_CUDA_SPAN(hn_cuda_text_top_rows),
+                             .operands = (const uint8_t[]){VALUES, INDICES, X},
+                             .operand_count = 3,
+                             .params = s->params,
+                             .param_count = HN_SORT_PARAM_COUNT,
+                             .groups = rows,
+                             .threads = TOP_THREADS};
+    if (!has_parts(s)) return add_stage(s, 0, &kernel);
+    hn_cuda_kernel parts = kernel;
+    parts.operands = (const uint8_t[]){X};
+    parts.operand_count = 1;
+    parts.groups = hn_sym_mul(s->sym, rows, part_count(s));
+    kernel.has_workspace = parts.has_workspace = true;
+    HN_TRY(add_stage(s, 1, &parts));
+    return add_stage(s, 2, &kernel);
 }
+
+/* ---- all of long rows ---- */
 
 /* The workspace that sort_count.cu describes. */
 static hn_expr digits_bytes(const sorter *s) {
@@ -161,6 +219,7 @@ static hn_status add_long(const sorter *s) {
 static hn_status add_kernels(sorter *s) {
     const bool is_never_long = hn_sym_is_value(s->sym, s->is_long, 0);
     if (!is_never_long && !has_top(s)) s->list->workspace_bytes = digits_bytes(s);
+    if (!is_never_long && has_top(s) && has_parts(s)) s->list->workspace_bytes = parts_bytes(s);
     if (!hn_sym_is_value(s->sym, s->is_long, 1)) HN_TRY(add_rows(s));
     return is_never_long ? NULL : add_long(s);
 }

@@ -17,18 +17,22 @@ KERNEL(const WORD *__restrict__ x, unsigned char *__restrict__ workspace, int *_
   if (n > 0xffffffffll) *status = 1; /* places have 32 bits */
   found[t] = 0;
   __syncthreads();
+  KEY own[TILE / THREADS]; /* all on their way, before the first is counted */
+#pragma unroll
   for (int e = 0; e < TILE / THREADS; e++) {
     const long long j = tile * TILE + e * THREADS + t;
-    if (j >= n) break;
-    KEY key;
+    own[e] = 0;
+    if (j >= n) continue;
     if (shift) {
-      key = keys[j];
+      own[e] = keys[j];
     } else {
       const WORD word = x[begin + j * inner];
-      key = KEY_OF(word) ^ flip;
+      own[e] = KEY_OF(word) ^ flip;
     }
-    atomicAdd(&found[key >> shift & 255], 1u);
   }
+#pragma unroll
+  for (int e = 0; e < TILE / THREADS; e++)
+    if (tile * TILE + e * THREADS + t < n) atomicAdd(&found[own[e] >> shift & 255], 1u);
   __syncthreads();
   counts[blockIdx.x * 256ll + t] = found[t];
 }
