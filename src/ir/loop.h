@@ -152,6 +152,9 @@ typedef struct hn_operation {
 
 typedef struct hn_operations {
     hn_operation of[HN_EXTERN_KIND_COUNT];
+    /* Not an operation: loops read what two pieces make together from the pieces, each element from
+     * both of them. A kernel that writes it costs more than a second load. */
+    bool chooses_pieces;
 } hn_operations;
 
 /* Those of src/ops: all, for every dtype. */

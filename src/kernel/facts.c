@@ -77,6 +77,7 @@ static bool takes_sort(const hn_sym *sym, const hn_extern *call) {
  * convolution with another tensor added, or with relu, cuDNN has compiled kernels if there is a
  * bias as well. */
 static const hn_operations nvidia_operations = {
+    .chooses_pieces = true,
     .of = {
         [HN_EXTERN_MATMUL] = {.dtypes = NARROW_FLOATS | 1u << HN_DTYPE_F64,
                               .epilogues = 1u << HN_EPILOGUE_RELU,
