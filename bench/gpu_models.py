@@ -88,13 +88,14 @@ def phases(options, directory):
     stats = directory / "stats.json"
     command = [options.henry, "run", directory / "model.pt2", "-i", directory / "input_0.npy", "--device", options.device, "-q", "--stats", stats]
     wall, _ = run_program(command, directory / "cache")
-    return wall, json.loads(stats.read_text())["timings_ms"]
+    told = json.loads(stats.read_text())
+    return wall, told["timings_ms"], told["metrics"]
 
 
 def start_up(options, directory):
-    cold, cold_phases = phases(options, directory)
+    cold, cold_phases, _ = phases(options, directory)
     warm = sorted((phases(options, directory) for _ in range(WARM_STARTS)), key=lambda pair: pair[0])[WARM_STARTS // 2]
-    return {"cold_s": cold, "cold_phases_ms": cold_phases, "warm_s": warm[0], "warm_phases_ms": warm[1]}
+    return {"cold_s": cold, "cold_phases_ms": cold_phases, "warm_s": warm[0], "warm_phases_ms": warm[1], "warm_metrics": warm[2]}
 
 
 def calls_by_kernels(options, directory):

@@ -128,6 +128,23 @@ def models_table(lines):
                      "its first call s", "max-autotune's", "error / eager's"], rows)
 
 
+def start_table(lines):
+    """Warm processes, taken apart; and the memory of the device, beside the least that the plan needs."""
+    rows = []
+    for line in lines:
+        h = line.get("henry", {})
+        if "warm_metrics" not in h:
+            continue
+        ms, counts = h["warm_phases_ms"], h["warm_metrics"]
+        upload_ms, moved = ms["weights_upload"], counts["weights_uploaded_bytes"]
+        beyond = counts["device_peak_bytes"] - counts["device_weights_bytes"] - counts["device_states_bytes"]
+        rest = ms["total"] - ms["device_open"] - ms["libraries_load"]
+        rows.append([line["model"], number(ms["total"], ".0f"), number(ms["device_open"], ".0f"), number(ms["libraries_load"], ".0f"), number(rest, ".0f"),
+                     number(ms["kernels_load"], ".0f"), number(upload_ms, ".1f"), number(moved / upload_ms / 1e6 if upload_ms else None, ".1f"),
+                     number(beyond / 2**20, ".1f"), number(counts["plan_least_bytes"] / 2**20, ".1f"), number(beyond / counts["plan_least_bytes"] if counts["plan_least_bytes"] else None)])
+    return markdown(["model, full cache", "ms to the output", "context", "libraries", "rest", "kernels", "upload ms", "GB/s", "MiB beyond weights", "plan's least", "times"], rows)
+
+
 def host_table(lines):
     keys = ["kernels", "submit_us", "call_there_us", "call_us", "bare_launch_us", "bare_run_us", "inductor_us", "inductor_waited_us"]
     rows = [[line["host"], *(number(line.get(k), "d" if k == "kernels" else ".2f") for k in keys)] for line in lines]
@@ -157,6 +174,7 @@ def page(heads, kernels, models, host):
         yield "## Kernels: parts of the bandwidth of a large copy, by the least bytes that must move\n\n" + kernels_table(kernels)
     if models:
         yield "## Models\n\n" + models_table(models)
+        yield "## Start and memory\n\n" + start_table(models)
     if host:
         yield "## Host time\n\n" + host_table(host)
     failed = [*failures(kernels), *failures(models), *failures(host)]

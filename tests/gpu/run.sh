@@ -98,16 +98,18 @@ sanitizer() {
     # Calls of the driver that fail are the program's to handle; some only ask (which parameters a kernel has).
     [ "$1" = memcheck ] && options="--report-api-errors no"
     for k in $(seq 0 $((processes - 1))); do
-        echo "under_tool $program --tool $1 $options --target-processes application-only --print-limit 5" \
+        echo "under_tool $program --tool $1 $options --error-exitcode 99 --target-processes application-only --print-limit 5" \
             "$build/run_cases --compiled ${target[*]} --part $((1 + 7 * k))/$((processes * every))"
     done | run_programs
 }
 # Counts of the program, then what the tool has found, as failures; so is a program that has not come to its counts.
 under_tool() {
-    local out errors
+    local out errors code
     out=$("$@" 2>&1)
+    code=$?
     grep -q '^[1-9][0-9]* passed, ' <<<"$out" || out+=$'\nthe program has run nothing\n0 passed, 1 failed'
     errors=$(sed -n 's/^=* *[A-Z]* SUMMARY: \([0-9]*\) .*/\1/p' <<<"$out" | tail -1)
+    [ "$code" = 99 ] && [ "${errors:-1}" = 0 ] && errors=1
     printf '%s\n0 passed, %d failed\n' "$out" "${errors:-1}"
     [ "${errors:-1}" = 0 ]
 }
