@@ -142,6 +142,8 @@ typedef enum hn_cpu_form {
     HN_CPU_ROWS_PIPELINED,
     /* ... and several rows, far apart, at once: as many streams from memory */
     HN_CPU_ROWS_SPLIT,
+    /* ... of slabs of rows, whose columns are combined in memory as the rows go by */
+    HN_CPU_ROWS_SLABS,
     /* lanes are rows: a few vectors of them go through all phases together */
     HN_CPU_COLUMNS_NARROW,
     /* lanes are rows: sums of a strip of them, while memory is read in long runs */

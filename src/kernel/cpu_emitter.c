@@ -40,6 +40,7 @@ hn_status hn_emitter_phase(hn_emitter *em, uint32_t f) {
     HN_NEW(em->scratch, em->reciprocals, ops);
     HN_NEW(em->scratch, em->tiles, ops);
     HN_NEW(em->scratch, em->tile_indices, ops);
+    HN_NEW(em->scratch, em->columns, em->ph->phase->columns.count);
     em->ahead_count = 0;
     HN_NEW(em->scratch, em->ahead_from, em->ph->indices_ahead.count);
     HN_NEW(em->scratch, em->ahead_to, em->ph->indices_ahead.count);
@@ -222,6 +223,11 @@ void hn_emitter_init(hn_emitter *em, const hn_kernel_reduce *r) {
 void hn_emitter_inits(hn_emitter *em) {
     for (uint32_t k = 0; k < em->ph->phase->reduces.count; k++)
         hn_emitter_init(em, &em->ph->phase->reduces.items[k]);
+    for (uint32_t k = 0; k < em->ph->phase->columns.count; k++) {
+        const hn_kernel_column *c = &em->ph->phase->columns.items[k];
+        em->columns[k] = hn_form_add_register(em->f, c->op, c->dtype);
+        hn_form_init(em->f, em->columns[k]);
+    }
 }
 
 void hn_emitter_across(hn_emitter *em) {
@@ -252,12 +258,29 @@ static void emit_store(hn_emitter *em, uint32_t number) {
     (void)hn_form_add(em->f, stmt);
 }
 
+hn_fmem hn_emitter_column_place(hn_emitter *em, const hn_kernel_column *c, hn_expr *out_index) {
+    *out_index = hn_sym_add(em->sym, em->slab_begin, hn_emitter_index(em, c->index));
+    return hn_form_argument(em->f, c->buffer, 0, true);
+}
+
+/* The slab's partial result of this column, with this row's. */
+static void emit_column(hn_emitter *em, const hn_kernel_column *c, hn_freg reg) {
+    hn_expr index;
+    hn_fmem memory = hn_emitter_column_place(em, c, &index);
+    hn_sop load = {.kind = HN_SOP_LOAD, .dtype = c->dtype, .buffer = memory, .index = index};
+    hn_form_set(em->f, reg, hn_form_value(em->f, load), 0);
+    hn_form_step(em->f, reg, em->values[c->value], 0);
+    hn_form_store(em->f, memory, index, hn_form_result(em->f, reg, false), HN_STORE_SET);
+}
+
 void hn_emitter_effects(hn_emitter *em) {
     const hn_kernel_phase *phase = em->ph->phase;
     for (uint32_t k = 0; k < phase->reduces.count; k++) emit_step(em, &phase->reduces.items[k]);
     for (hn_sid s = 1; s < phase->body.count && phase->scan; s++)
         if (em->ph->ops[s].live && is_running_value(em, s)) emit_sop(em, s);
     for (uint32_t k = 0; k < phase->stores.count; k++) emit_store(em, k);
+    for (uint32_t k = 0; k < phase->columns.count; k++)
+        emit_column(em, &phase->columns.items[k], em->columns[k]);
 }
 
 /* ---- prefetches ---- */

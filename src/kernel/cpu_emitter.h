@@ -39,7 +39,9 @@ typedef struct hn_emitter {
     hn_expr *ahead_from,
         *ahead_to; /* in prefetches: checked indices of the row at hand, and of one ahead */
     uint32_t ahead_count;
-    bool stores_are_aligned;        /* those of whole vectors, if the memory is */
+    hn_freg *columns;        /* per column of the phase: a register to combine an element in */
+    hn_expr slab_begin;      /* where the partial results of the slab at hand begin */
+    bool stores_are_aligned; /* those of whole vectors, if the memory is */
     struct hn_emitter *interleaved; /* whose phase runs among the vectors of this one; NULL: none */
 } hn_emitter;
 
@@ -76,8 +78,10 @@ hn_fmem hn_emitter_place(hn_emitter *em, hn_buf b, bool is_written, hn_expr *ind
 hn_status hn_emitter_phase(hn_emitter *em, uint32_t f) HN_MUST_USE;
 /* A register for reduction `r`, which becomes that of its slot, and its INIT. */
 void hn_emitter_init(hn_emitter *em, const hn_kernel_reduce *r);
-/* Those of all reductions of the phase. */
+/* Those of all reductions of the phase, and of its columns. */
 void hn_emitter_inits(hn_emitter *em);
+/* The memory of a column's partial results, and the index in it of the element at hand. */
+hn_fmem hn_emitter_column_place(hn_emitter *em, const hn_kernel_column *c, hn_expr *out_index);
 /* ACROSS for all reductions of the phase. */
 void hn_emitter_across(hn_emitter *em);
 /* The live ops of loop levels `first` to `last` (hn_cpu_op.level). Those in narrower lanes,
@@ -108,6 +112,7 @@ hn_status hn_form_flat(hn_emitter *em) HN_MUST_USE; /* cpu_form_rows.c */
 hn_status hn_form_rows(hn_emitter *em) HN_MUST_USE;
 hn_status hn_form_pipelined(hn_emitter *em) HN_MUST_USE;
 hn_status hn_form_split(hn_emitter *em) HN_MUST_USE;
+hn_status hn_form_slabs(hn_emitter *em) HN_MUST_USE;          /* cpu_form_slabs.c */
 hn_status hn_form_columns_narrow(hn_emitter *em) HN_MUST_USE; /* cpu_form_columns.c */
 hn_status hn_form_columns_wide(hn_emitter *em) HN_MUST_USE;   /* cpu_form_strips.c */
 hn_status hn_form_tiles(hn_emitter *em) HN_MUST_USE;          /* cpu_form_tiles.c */

@@ -24,7 +24,7 @@ static inline int64_t hn_cpu_elem_bytes(const hn_cpu_plan *pl, hn_buf b) {
 /* Whether phases have a loop over lanes as in hn_cpu_lane_loop. */
 static inline bool hn_cpu_has_lane_loop(hn_cpu_form form) {
     return form == HN_CPU_FLAT || form == HN_CPU_ROWS || form == HN_CPU_ROWS_PIPELINED ||
-           form == HN_CPU_ROWS_SPLIT;
+           form == HN_CPU_ROWS_SPLIT || form == HN_CPU_ROWS_SLABS;
 }
 
 /* cpu_phase.c */

@@ -72,8 +72,8 @@ static bool overlaps(const hn_cpu_phase *ph, int64_t extent) {
     const hn_kernel_phase *phase = ph->phase;
     /* rank 0: threads may share a row */
     if (pl->kernel->rank == 0 || extent < pl->lanes || extent % pl->lanes == 0) return false;
-    if (phase->reduces.count || phase->scan || pl->nontemporal || ph->prefetch_count ||
-        !stores_may_repeat(ph))
+    if (phase->reduces.count || phase->columns.count || phase->scan || pl->nontemporal ||
+        ph->prefetch_count || !stores_may_repeat(ph))
         return false;
     for (hn_sid s = 1; s < phase->body.count; s++)
         if (ph->ops[s].live && phase->body.items[s].kind == HN_SOP_LOAD &&

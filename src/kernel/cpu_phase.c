@@ -31,6 +31,8 @@ bool hn_cpu_writes(const hn_cpu_plan *plan, hn_buf b) {
         const hn_kernel_phase *phase = &plan->kernel->phases.items[f];
         for (uint32_t k = 0; k < phase->stores.count; k++)
             if (phase->stores.items[k].buffer == b) return true;
+        for (uint32_t k = 0; k < phase->columns.count; k++)
+            if (phase->columns.items[k].buffer == b) return true;
     }
     return false;
 }
@@ -98,6 +100,8 @@ static void mark_all_live(hn_cpu_phase *ph) {
     }
     for (uint32_t k = 0; k < phase->reduces.count; k++)
         mark_live(ph, phase->reduces.items[k].value);
+    for (uint32_t k = 0; k < phase->columns.count; k++)
+        mark_live(ph, phase->columns.items[k].value);
     for (hn_sid s = phase->body.count; s-- > 1;)
         if (ph->ops[s].live && phase->body.items[s].kind != HN_SOP_INDIRECT)
             mark_index(ph, phase->body.items[s].index);

@@ -50,6 +50,10 @@ static void list_rows(hn_cpu_plan *pl) {
 
 /* Each form is explained in the file that asks whether it is right. */
 static void list_candidates(hn_cpu_plan *pl) {
+    if (pl->kernel->slabs) {
+        keep(pl, (hn_cpu_candidate){HN_CPU_ROWS_SLABS, 1});
+        return;
+    }
     switch (pl->kernel->mode) {
     case HN_VECTOR_FLAT: keep(pl, (hn_cpu_candidate){HN_CPU_FLAT, 1}); break;
     case HN_VECTOR_OUTER: list_columns(pl); break;
@@ -69,6 +73,7 @@ static hn_status choose_numbers(hn_cpu_plan *pl) {
     case HN_CPU_ROWS_SPLIT: hn_cpu_set_split(pl); break;
     case HN_CPU_FLAT:
     case HN_CPU_ROWS:
+    case HN_CPU_ROWS_SLABS:
     case HN_CPU_ROWS_PIPELINED: break;
     }
     for (uint32_t f = 0; f < pl->kernel->phases.count && hn_cpu_has_lane_loop(pl->form); f++) {
@@ -101,7 +106,7 @@ static int64_t work_of_row(const hn_cpu_plan *pl) {
     return work;
 }
 
-/* Blocks of a flat kernel, squares, strips of columns, or rows. `work`: of a row; becomes that of
+/* Blocks of a flat kernel, squares, strips of columns, slabs, or rows. `work`: of a row; becomes that of
  * an iteration. */
 static hn_expr iterations_of(const hn_cpu_plan *pl, int64_t *work) {
     const hn_kernel *k = pl->kernel;
@@ -119,6 +124,10 @@ static hn_expr iterations_of(const hn_cpu_plan *pl, int64_t *work) {
         hn_expr strips = hn_sym_ceildiv(pl->sym, last, hn_sym_int(pl->sym, pl->columns.width));
         return hn_sym_mul(pl->sym, rows_of(pl, k->rank ? k->rank - 1 : 0), strips);
     }
+    case HN_CPU_ROWS_SLABS:
+        for (uint32_t d = 0; d < k->rank; d++) *work *= hn_cpu_hint(pl, k->vars[d], 1024);
+        *work /= k->slabs;
+        return hn_sym_int(pl->sym, k->slabs);
     case HN_CPU_ROWS:
     case HN_CPU_ROWS_PIPELINED:
     case HN_CPU_ROWS_SPLIT: break;

@@ -10,6 +10,7 @@ static hn_status emit_body(hn_emitter *em) {
     case HN_CPU_ROWS: return hn_form_rows(em);
     case HN_CPU_ROWS_PIPELINED: return hn_form_pipelined(em);
     case HN_CPU_ROWS_SPLIT: return hn_form_split(em);
+    case HN_CPU_ROWS_SLABS: return hn_form_slabs(em);
     case HN_CPU_COLUMNS_NARROW: return hn_form_columns_narrow(em);
     case HN_CPU_COLUMNS_WIDE: return hn_form_columns_wide(em);
     case HN_CPU_TILES: return hn_form_tiles(em);
@@ -86,8 +87,6 @@ hn_status hn_form_plans_cpu(const hn_program *program, const hn_kernel *kernel,
                             hn_arena *arena, hn_arena *scratch, hn_form **out,
                             uint32_t *out_count) {
     const hn_form_cost work = hn_kernel_work(program, kernel);
-    if (kernel->slabs)
-        return HN_ERROR(HN_INTERNAL, "a form of ranges has no reductions down columns of rows");
     for (*out_count = 0; *out_count < most; ++*out_count) {
         hn_cpu_plan *plan;
         HN_TRY(hn_cpu_plan_begin(program, kernel, vector_bytes, facts, scratch, &plan));

@@ -41,7 +41,7 @@ bool mixed_may_join(sched *s, const hn_loop *loop) {
         return false;
     hn_expr rows = rows_of(s, loop);
     return hn_sym_is_int(s->sym, columns_of(s, loop), &columns) && columns > 1 &&
-           columns <= limits->mixed_columns_max &&
+           columns >= limits->mixed_columns_min && columns <= limits->mixed_columns_max &&
            hint(s, rows) >= limits->mixed_slabs * limits->mixed_min_rows &&
            hint(s, rows) * columns >= limits->mixed_min_elems;
 }

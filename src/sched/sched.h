@@ -134,6 +134,7 @@ typedef struct hn_sched_limits {
      * up to so many times as many; */
     int64_t mixed_slabs, mixed_slab_elems, mixed_slabs_factor;
     int64_t mixed_min_elems;   /* rows x columns: less is in some cache, */
+    int64_t mixed_columns_min; /* columns: shorter rows are better taken side by side, */
     int64_t mixed_min_rows;    /* of a slab, */
     int64_t mixed_columns_max; /* and all columns of such reductions of a kernel */
 } hn_sched_limits;

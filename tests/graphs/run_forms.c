@@ -82,10 +82,6 @@ static hn_status check_graph(const command *c, uint64_t seed, hn_arena *arena, h
         .schedule = {.threads = c->cpu ? 2 : hn_test_gpu.multiprocessors,
                      .limits = seed % 2 ? &hn_test_gpu.limits : &hn_cpu_facts_common.limits,
                      .no_fusion = seed % 8 == 7}};
-    hn_sched_limits limits = *how.schedule.limits;
-    if (c->cpu)
-        limits.mixed_slabs = 0; /* forms of ranges have no reductions down columns of rows */
-    how.schedule.limits = &limits;
     HN_TRY(hn_random_inputs(seed, arena, graph, 0, inputs));
     if (c->dumps) print_graph(graph);
     return hn_check_forms(graph, inputs, tolerance, &how, out_kernels);

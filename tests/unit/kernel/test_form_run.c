@@ -1,6 +1,7 @@
 /* test_form_run.c: programs through schedule, planner and interpreter of forms: with a planner that
  * has one thread for everything, so that a fault is not the planner's, and with that for GPUs. */
 #include "base/compiler.h"
+#include "kernel/plan_cpu.h"
 #include "kernel/plan_gpu.h"
 #include "tests/support/form_run.h"
 #include "tests/support/imaginary_gpu.h"
@@ -128,11 +129,13 @@ static hn_status plan_gpu(void *context, const hn_program *p, const hn_kernel *k
 /* --- graphs --- */
 
 static hn_status check_graph(uint64_t seed, hn_arena *arena, hn_graph *graph,
-                             const double *tolerance, hn_form_planner plan, uint32_t *kernels) {
+                             const double *tolerance, hn_form_planner plan, uint32_t *kernels,
+                             void *context) {
     hn_sched_limits limits = hn_test_gpu.limits;
     if (plan == plan_serial) limits.mixed_slabs = 0; /* it knows no kernels of slabs */
     const hn_forms_check how = {
         .plan = plan,
+        .context = context,
         .facts = plan == plan_gpu ? &hn_test_gpu : NULL,
         .schedule = {.threads = hn_test_gpu.multiprocessors, .limits = &limits}};
     hn_ref_tensor inputs[HN_RANDOM_MAX_TENSORS];
@@ -142,7 +145,7 @@ static hn_status check_graph(uint64_t seed, hn_arena *arena, hn_graph *graph,
 
 /* The graph of a seed, or of statements. */
 static hn_status check(uint64_t seed, const char *statements, hn_form_planner plan,
-                       uint32_t *kernels) {
+                       uint32_t *kernels, void *context) {
     hn_arena arena;
     hn_sym *sym;
     hn_graph *graph = NULL;
@@ -155,7 +158,7 @@ static hn_status check(uint64_t seed, const char *statements, hn_form_planner pl
     if (!status)
         status = statements ? hn_graph_parse(&arena, sym, hn_strbuf_str(&text), &graph)
                             : hn_random_graph(seed, &arena, sym, &graph, tolerance);
-    if (!status) status = check_graph(seed, &arena, graph, tolerance, plan, kernels);
+    if (!status) status = check_graph(seed, &arena, graph, tolerance, plan, kernels, context);
     if (graph) hn_graph_deinit(graph);
     hn_strbuf_deinit(&text);
     hn_arena_deinit(&arena);
@@ -166,7 +169,7 @@ TEST(random_programs_on_one_thread) {
     uint32_t kernels = 0;
     for (uint64_t seed = 0; seed < 400; seed++) {
         uint32_t of_seed = 0;
-        hn_status status = check(seed, NULL, plan_serial, &of_seed);
+        hn_status status = check(seed, NULL, plan_serial, &of_seed, NULL);
         if (status)
             HN_TEST_FAIL("seed %llu: %s", (unsigned long long)seed, hn_status_message(status));
         hn_status_free(status);
@@ -195,9 +198,48 @@ TEST(kernels_of_a_gpu) {
     };
     for (size_t k = 0; k < HN_COUNT_OF(cases); k++) {
         uint32_t kernels;
-        EXPECT_OK(check(3, cases[k].statements, plan_gpu, &kernels));
+        EXPECT_OK(check(3, cases[k].statements, plan_gpu, &kernels, NULL));
         EXPECT_INT(kernels, cases[k].kernels);
-        EXPECT_OK(check(3, cases[k].statements, plan_serial, &kernels));
+        EXPECT_OK(check(3, cases[k].statements, plan_serial, &kernels, NULL));
+    }
+}
+
+static hn_status plan_cpu(void *context, const hn_program *p, const hn_kernel *k, hn_arena *arena,
+                          hn_arena *scratch, hn_form **out) {
+    *(uint32_t *)context += k->slabs > 0;
+    return hn_form_plan_cpu(p, k, 32, &hn_cpu_facts_common, arena, scratch, out);
+}
+
+/* Reductions down the columns of rows that are reduced as well: the forms of a CPU, in slabs. The
+ * numbers are exact in any order. */
+TEST(columns_of_rows_on_a_cpu) {
+    static const char *const cases[] = {
+        /* RMS norm, and layer norm with a bias */
+        "input user %d : f32[37, 65] \"d\"\ninput user %x : f32[37, 65] \"x\"\n"
+        "%p = mul(%d, %x)\n%s = sum(%p, dims=[1], keepdim=true)\n%y = sub(%d, %s)\n"
+        "%w = sum(%p, dims=[0], keepdim=false)\noutput user %y \"\"\noutput user %w \"\"",
+        "input user %d : f32[40, 24] \"d\"\ninput user %x : f32[40, 24] \"x\"\n"
+        "%p = mul(%d, %x)\n%s = sum(%p, dims=[1], keepdim=true)\n"
+        "%t = sum(%d, dims=[1], keepdim=true)\n%a = sub(%d, %s)\n%y = sub(%a, %t)\n"
+        "%w = sum(%p, dims=[0], keepdim=false)\n%b = sum(%d, dims=[0], keepdim=false)\n"
+        "output user %y \"\"\noutput user %w \"\"\noutput user %b \"\"",
+        /* 16-bit inputs and results, three dimensions */
+        "input user %d0 : bf16[5, 7, 33] \"d\"\ninput user %x : f32[5, 7, 33] \"x\"\n"
+        "%d = cast(%d0, dtype=f32)\n%p = mul(%d, %x)\n%s = sum(%p, dims=[2], keepdim=true)\n"
+        "%y = sub(%d, %s)\n%w = sum(%p, dims=[0, 1], keepdim=false)\n%v = cast(%w, dtype=f16)\n"
+        "output user %y \"\"\noutput user %v \"\"",
+        /* other reductions, and fewer rows than slabs */
+        "input user %x : f32[50, 19] \"x\"\n%s = sum(%x, dims=[1], keepdim=true)\n"
+        "%y = sub(%x, %s)\n%m = amax(%x, dims=[0], keepdim=false)\n"
+        "output user %y \"\"\noutput user %m \"\"",
+        "input user %x : i64[2, 70] \"x\"\n%s = sum(%x, dims=[1], keepdim=true)\n"
+        "%y = sub(%x, %s)\n%m = sum(%x, dims=[0], keepdim=false)\n"
+        "output user %y \"\"\noutput user %m \"\"",
+    };
+    for (size_t k = 0; k < HN_COUNT_OF(cases); k++) {
+        uint32_t kernels, slabs = 0;
+        EXPECT_OK(check(3, cases[k], plan_cpu, &kernels, &slabs));
+        EXPECT_INT(slabs, 1);
     }
 }
 
@@ -215,7 +257,7 @@ TEST(wrong_values_are_found) {
     EXPECT_ERROR(check(3,
                        "input user %x : f32[9] \"x\"\n"
                        "%s = sum(%x, dims=[0], keepdim=false)\noutput user %s \"\"",
-                       plan_wrong, &kernels),
+                       plan_wrong, &kernels, NULL),
                  HN_INTERNAL, "output 0 differs");
 }
 

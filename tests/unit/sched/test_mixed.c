@@ -5,7 +5,7 @@
 
 /* The kernels in their order: how many loops each holds, and of one with slabs also how many these
  * are. */
-static const char *kernels_of(const char *statements, char out[64]) {
+static const char *kernels_of(const char *statements, const hn_sched_limits *limits, char out[64]) {
     hn_arena arena, scratch;
     hn_sym *sym;
     hn_program *program = NULL;
@@ -18,9 +18,8 @@ static const char *kernels_of(const char *statements, char out[64]) {
     hn_status status = hn_sym_create(&arena, &sym);
     if (!status) status = hn_program_parse(&arena, sym, hn_strbuf_str(&text), &program);
     if (!status)
-        status = hn_schedule_program(
-            program, &(hn_sched_options){.threads = 2, .limits = &hn_test_gpu.limits}, &arena,
-            &scratch, &schedule);
+        status = hn_schedule_program(program, &(hn_sched_options){.threads = 2, .limits = limits},
+                                     &arena, &scratch, &schedule);
     EXPECT_OK(status);
     size_t at = 0;
     out[0] = 0;
@@ -35,11 +34,13 @@ static const char *kernels_of(const char *statements, char out[64]) {
     return out;
 }
 
-#define EXPECT_KERNELS(statements, expected)                                                       \
+#define EXPECT_KERNELS_OF(limits, statements, expected)                                            \
     do {                                                                                           \
         char kernels[64];                                                                          \
-        EXPECT_STR(kernels_of(statements, kernels), expected);                                     \
+        EXPECT_STR(kernels_of(statements, limits, kernels), expected);                             \
     } while (0)
+#define EXPECT_KERNELS(statements, expected)                                                       \
+    EXPECT_KERNELS_OF(&hn_test_gpu.limits, statements, expected)
 
 #define BUFFERS                                                                                    \
     "b1 : input 0 f32[64, 256]\n"                                                                  \
@@ -75,6 +76,33 @@ TEST(columns_may_come_first) {
 TEST(rows_that_need_the_columns_come_later) {
     EXPECT_KERNELS(BUFFERS COLUMNS("b1", "256", "b4") ROWS_OF_COLUMNS RESULTS, "1 1");
     EXPECT_KERNELS(BUFFERS ROWS COLUMNS("b1", "256", "b4") RESULTS, "2/3 1");
+}
+
+/* Rows and columns of one input of a CPU's program, by its shape. */
+static void expect_on_cpu(int rows, int columns, const char *expected) {
+    char text[1000];
+    snprintf(text, sizeof text,
+             "b1 : input 0 f32[%d, %d]\nb2 : output f32[%d] extent %d\n"
+             "b3 : output f32[%d] extent %d\n"
+             "reduce sum (i0 < %d; i1 < %d) {\n  %%1 = b1[%d*i0 + i1] : f32\n  b2[i0] = %%1\n}\n"
+             "reduce sum (i0 < %d; i1 < %d) {\n  %%1 = b1[i0 + %d*i1] : f32\n  b3[i0] = %%1\n}\n"
+             "result 0 = b2[0] [%d]\nresult 1 = b3[0] [%d]\n",
+             rows, columns, rows, rows, columns, columns, rows, columns, columns, columns, rows,
+             columns, rows, columns);
+    EXPECT_KERNELS_OF(&hn_cpu_facts_common.limits, text, expected);
+}
+
+/* Where measurements say that it pays: enough rows for the slabs, more than a cache keeps, rows
+ * that fill vectors and leave room for the columns. */
+TEST(cpus_take_slabs_of_what_leaves_a_cache) {
+    expect_on_cpu(8192, 1024, "2/512 1");
+    expect_on_cpu(1024, 128, "2/64 1");
+    expect_on_cpu(1024, 96, "1 1");
+    expect_on_cpu(1008, 1024, "1 1");
+    expect_on_cpu(8192, 64, "2/512 1");
+    expect_on_cpu(65536, 48, "1 1 1");
+    expect_on_cpu(2048, 32768, "2/64 1");
+    expect_on_cpu(2048, 65536, "1 1");
 }
 
 TEST_MAIN
