@@ -106,8 +106,8 @@ static int64_t work_of_row(const hn_cpu_plan *pl) {
     return work;
 }
 
-/* Blocks of a flat kernel, squares, strips of columns, slabs, or rows. `work`: of a row; becomes that of
- * an iteration. */
+/* Blocks of a flat kernel, squares, strips of columns, slabs, or rows. `work`: of a row; becomes
+ * that of an iteration. */
 static hn_expr iterations_of(const hn_cpu_plan *pl, int64_t *work) {
     const hn_kernel *k = pl->kernel;
     switch (pl->form) {
