@@ -30,8 +30,7 @@ allowed() {
     cache) echo "base" ;;
     toolchain) echo "base bundle cache" ;;
     service) echo "base cache toolchain" ;;
-    metrics) echo "base" ;;
-    driver) echo "base sym ir front opt lower sched kernel codegen wrapper toolchain service cache bundle ops runtime metrics" ;;
+    driver) echo "base sym ir front opt lower sched kernel codegen wrapper toolchain service cache bundle ops runtime" ;;
     esac
 }
 for dir in src/*/; do
@@ -118,6 +117,12 @@ done
 for file in $(grep -rlE '"base/cuda\.h"|\bcu[A-Z][A-Za-z]+\(' src include tools bench examples --include='*.[ch]' 2>/dev/null); do
     checked=$((checked + 1))
     code_of "$file" | grep -qE '"base/cuda\.h"|\bcu[A-Z][A-Za-z]+\(' && ! calls_cuda "$file" && offends "$file calls CUDA's driver, which only its rows of tables may"
+done
+
+# Threads of the library take no signal of the host's.
+for file in $(grep -rlE '\bpthread_create\(' src --include='*.[ch]'); do
+    checked=$((checked + 1))
+    [ "$file" = src/base/thread.c ] || offends "$file calls pthread_create, which only src/base/thread.c may"
 done
 
 # No text of a language where kernels are decided. In strings:

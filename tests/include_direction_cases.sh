@@ -56,6 +56,7 @@ breaks src/codegen/walk.c '#include "codegen/opencl/opencl.h"' "src/codegen/walk
 breaks src/codegen/opencl/a.c '#include "codegen/c/c.h"' "src/codegen/opencl/a.c includes codegen/c/"
 breaks tools/a.c '#include "codegen/opencl/opencl.h"' "tools/a.c includes codegen/opencl/"
 breaks src/driver/a.c 'hn_status s = hn_c_unit(p);' "src/driver/a.c names hn_c_"
+breaks src/runtime/a.c 'pthread_create(&t, NULL, run, NULL);' "src/runtime/a.c calls pthread_create"
 breaks src/driver/a.c '#include "base/cuda.h"' "src/driver/a.c calls CUDA's driver"
 breaks src/runtime/load.c 'd->cuda.cuMemFree(p);' "src/runtime/load.c calls CUDA's driver"
 breaks src/codegen/walk.c 'put(&hn_opencl_language);' "src/codegen/walk.c names hn_opencl_"

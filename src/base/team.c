@@ -17,12 +17,12 @@
 #include "base/team.h"
 
 #include "base/compiler.h"
+#include "base/thread.h"
 
 #include <errno.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -328,13 +328,10 @@ static int limit_now(void) {
 /* With the lock held. */
 static void start_locked(int count) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    sigset_t all, before;
     pthread_once(&once, watch_forks);
-    sigfillset(&all);
-    if (pthread_sigmask(SIG_SETMASK, &all, &before)) return;
     for (int k = atomic_load(&pool.started); k < count && !atomic_load(&pool.alone); k++) {
         atomic_fetch_add(&pool.awake, 1);
-        if (pthread_create(&pool.threads[k], NULL, run_worker, (void *)(intptr_t)k) == 0) {
+        if (hn_thread_start(&pool.threads[k], NULL, run_worker, (void *)(intptr_t)k) == 0) {
             atomic_store(&pool.started, k + 1);
         } else {
             atomic_fetch_sub(&pool.awake, 1);
@@ -342,7 +339,6 @@ static void start_locked(int count) {
             break;
         }
     }
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 static void start(int count) {

@@ -4,13 +4,13 @@
 
 #include "base/lock.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "base/trace.h"
 #include "cache/store_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/file.h>
@@ -156,14 +156,10 @@ static void *renew_main(void *argument) {
 }
 
 /* With the lock held. Without the thread a lease ends after its first life, which costs double work
- * at most. The host's signals are not for this thread. */
+ * at most. */
 static void start_thread(hn_leases *leases) {
     if (leases->has_thread) return;
-    sigset_t all, old;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    leases->has_thread = pthread_create(&leases->thread, NULL, renew_main, leases) == 0;
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    leases->has_thread = hn_thread_start(&leases->thread, NULL, renew_main, leases) == 0;
 }
 
 /* ---- taking and giving back ---- */

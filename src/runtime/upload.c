@@ -11,6 +11,7 @@
 #include "runtime/module_impl.h"
 
 #include "base/log.h"
+#include "base/thread.h"
 #include "base/trace.h"
 
 #include <stdlib.h>
@@ -158,7 +159,7 @@ hn_status hn_weights_upload_begin(hn_module *m, hn_weights *w) {
     if (m->executor.run || hn_weights_are_there(w)) return NULL;
     u->m = m;
     u->is_busy = true;
-    u->has_thread = pthread_create(&u->thread, NULL, upload_thread, w) == 0;
+    u->has_thread = hn_thread_start(&u->thread, NULL, upload_thread, w) == 0;
     if (!u->has_thread) u->is_busy = false; /* else the thread's to say, perhaps already */
     return NULL;
 }

@@ -12,11 +12,11 @@
 
 #include "base/lock.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "service/scratch.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -135,23 +135,14 @@ static void join_done(hn_core *core) {
     }
 }
 
-/* The host's signals are not for this thread. */
-static bool start_thread(hn_inline_run *run) {
-    sigset_t all, old;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    int rc = pthread_create(&run->thread, NULL, run_main, run);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return rc == 0;
-}
-
 void hn_core_run_inline(hn_core *core, hn_job *job) {
     join_done(core);
     hn_core_start(core, job);
     core->running_inline++;
     hn_inline_run *run = malloc(sizeof(*run));
     if (run) *run = (hn_inline_run){.core = core, .job = job, .next = core->inline_runs};
-    if (run && start_thread(run)) { /* it needs the lock before it is done */
+    if (run && !hn_thread_start(&run->thread, NULL, run_main,
+                                run)) { /* it needs the lock before it is done */
         core->inline_runs = run;
         return;
     }

@@ -10,11 +10,11 @@
 #include "base/log.h"
 #include "base/oserror.h"
 #include "base/process_tree.h"
+#include "base/thread.h"
 #include "base/trace.h"
 #include "service/scratch.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -299,16 +299,6 @@ static void *pool_main(void *argument) {
 
 /* ---- starting and ending ---- */
 
-/* The host's signals are not for this thread. */
-static int start_thread(hn_pool *p) {
-    sigset_t all, old;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    int rc = pthread_create(&p->core->pool_thread, NULL, pool_main, p);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return rc;
-}
-
 static bool open_fds(int *fds) {
     struct epoll_event event = {.events = EPOLLIN, .data.u32 = HN_POOL_WAKE_EVENT};
     fds[HN_POOL_SET] = epoll_create1(EPOLL_CLOEXEC);
@@ -332,7 +322,8 @@ hn_status hn_pool_start(hn_core *core) {
     p->core = core;
     p->limit = core->service->threads; /* at most HN_WORKERS_MAX */
     for (int i = 0; i < HN_WORKERS_MAX; i++) p->workers[i].fd = -1;
-    int err = open_fds(core->pool_fds) ? start_thread(p) : errno;
+    int err =
+        open_fds(core->pool_fds) ? hn_thread_start(&core->pool_thread, NULL, pool_main, p) : errno;
     if (err) {
         pool_free(core, p);
         return HN_OS_ERROR(err, "cannot start the thread of the compile service");

@@ -3,6 +3,7 @@
 
 #include "base/lock.h"
 #include "base/process_tree.h"
+#include "base/thread.h"
 #include "base/trace.h"
 #include "service/job.h"
 #include "toolchain/standby.h"
@@ -97,14 +98,10 @@ static void *watchdog_main(void *argument) {
 static bool start_thread(hn_watchdog *w) {
     pthread_t thread;
     pthread_attr_t attr;
-    sigset_t all, old;
     if (pthread_attr_init(&attr)) return false;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
     bool ok = !pthread_attr_setstacksize(&attr, STACK_BYTES) &&
               !pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED) &&
-              !pthread_create(&thread, &attr, watchdog_main, w);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
+              !hn_thread_start(&thread, &attr, watchdog_main, w);
     pthread_attr_destroy(&attr);
     return ok;
 }

@@ -6,6 +6,8 @@
  * seem to hold all weights. */
 #include "front/pt2/archive.h"
 
+#include "base/thread.h"
+
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -84,7 +86,7 @@ static void threads_start(hn_pt2_verifier *v, uint32_t threads) {
     if (bytes < INLINE_BYTES) return;
     uint32_t want = threads < 1 ? 1 : threads < MAX_THREADS ? threads : MAX_THREADS;
     while (v->thread_count < want && v->thread_count < v->count &&
-           pthread_create(&v->threads[v->thread_count], NULL, thread_main, v) == 0)
+           hn_thread_start(&v->threads[v->thread_count], NULL, thread_main, v) == 0)
         v->thread_count++;
 }
 
