@@ -90,7 +90,7 @@ static bool same_program(const hn_strbuf *a, const hn_strbuf *b) {
     if (!same_bytes(a, x->weights_offset, b, y->weights_offset, x->weights_bytes)) return false;
     for (uint32_t kind = 1; kind < HNB_SECTION_KIND_COUNT; kind++) {
         const hnb_section *s = find_section(a, kind), *t = find_section(b, kind);
-        if (kind == HNB_KEY) continue;
+        if (kind == HNB_KEY || (!s && !t)) continue;
         if (!s || !t || s->count != t->count ||
             !same_bytes(a, s->offset, b, t->offset, s->count * s->elem_bytes))
             return false;
