@@ -1,20 +1,24 @@
 #!/usr/bin/env bash
 # Measures on a GPU: memory-bound kernels, whole models and host time of calls against torch.compile. PyTorch must be there: PYTHON names a Python that has it
 # (default python3).
-#     bench/gpu.sh [--device DEVICE] [--out DIR] [kernels|models|host|table [OPTION]...]
-#   DIR      results, as JSON lines and as RESULTS.md; default: the folder OUT, if that is set, else build/bench-gpu
-#   OPTION   of bench/gpu_kernels.py (--rows softmax,layer_norm --no-inductor --limit 300) and bench/gpu_models.py (--models gpt2_4x256 --modes default)
-# Without a part: all, then the table. A part that is not asked for again keeps its figures in DIR. It runs from a checkout, where it uses build/,
-# and from the pack of `make gpu-pack` (bench.sh there).
+#     bench/gpu.sh [--device DEVICE] [--out DIR] [--have DIR] [PART [OPTION]...]
+#   DIR      results, as JSON lines and as RESULTS.md; default: the folder OUT, if that is set, else build/bench-gpu.
+#            Of --have: results of an earlier run: what it has is not measured again, and stands in the tables
+#   PART     host, kernels, inductor (torch.compile of the rows of kernels), models, profile (where the time of Henry's models goes), table,
+#            or all (the default): everything but profile, by importance; --limit SECONDS is for all of it, and --tiny tries it on any machine
+#   OPTION   of bench/gpu_kernels.py (--rows softmax,layer_norm --limit 300) and bench/gpu_models.py (--models gpt2_4x256 --modes henry,default)
+# Figures in DIR stay until they are measured again. It runs from a checkout, where it uses build/, and from the pack of `make gpu-pack` (bench.sh there).
 set -eu
 cd "$(dirname "$0")/.."
 # shellcheck source=tests/gpu/environment.sh
 . tests/gpu/environment.sh
-device=cuda out=${OUT:-$root/build/bench-gpu}
+usage() { sed -n '4,10s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+device=cuda out=${OUT:-$root/build/bench-gpu} have=()
 while [ $# -gt 1 ]; do
     case $1 in
     --device) device=$2; shift 2 ;;
     --out) mkdir -p "$2"; out=$(cd "$2" && pwd); shift 2 ;;
+    --have) have+=("$(cd "$2" && pwd)"); shift 2 ;;
     *) break ;;
     esac
 done
@@ -26,20 +30,61 @@ export HENRY_CACHE_DIR PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 trap 'rm -rf "$HENRY_CACHE_DIR"' EXIT
 export TORCHINDUCTOR_CACHE_DIR=$HENRY_CACHE_DIR/inductor
 
-# measure PART OPTION...: what it was before stays until there is something new
-measure() {
-    local file=$out/gpu_$1.jsonl programs=(--subject "$build/bench_gpu_subject")
-    [ "$1" = models ] && programs+=(--henry "$build/henry")
-    "$python" "bench/gpu_$1.py" "${programs[@]}" --device "$device" -o "$file.new" "${@:2}" || status=1
-    [ ! -f "$file.new" ] || mv "$file.new" "$file"
-}
-bench_table() { "$python" bench/gpu_table.py "$out" -o "$out/RESULTS.md"; }
-
 status=0
+# measure PART OPTION...: what it has found comes behind what was there, also when it is ended
+measure() {
+    local file=$out/gpu_$1.jsonl script=$1 programs=(--subject "$build/bench_gpu_subject")
+    case $1 in
+    kernels) programs+=(--who henry) ;;
+    inductor) script=kernels; programs+=(--who inductor) ;;
+    models) programs+=(--henry "$build/henry") ;;
+    profile) script=models; programs+=(--henry "$build/henry" --profile) ;;
+    esac
+    if [ "$1" != host ]; then for dir in "${have[@]}"; do programs+=(--have "$dir"); done; fi
+    "${stop[@]}" "$python" "bench/gpu_$script.py" "${programs[@]}" --device "$device" -o "$file.new" "${@:2}" || status=1
+    [ ! -f "$file.new" ] || { cat "$file.new" >>"$file"; rm "$file.new"; }
+}
+stop=()
+bench_table() { "$python" bench/gpu_table.py "${have[@]}" "$out" -o "$out/RESULTS.md" "$@"; }
+
+# share PERCENT PART OPTION...: a part of all, with this part of the time that is left. No row begins later; a row that hangs is ended.
+share() {
+    local left=$((limit - SECONDS)) mine
+    mine=$((left * $1 / 100))
+    if [ $left -lt 5 ]; then echo "=== ${*:2}: no time is left"; return; fi
+    echo "=== ${*:2}: $mine s of $left"
+    stop=(timeout -k 5 $((mine + GRACE < left ? mine + GRACE : left)))
+    case $2 in
+    host) measure "${@:2}" ;;
+    *) measure "${@:2}" --limit "$mine" ;;
+    esac
+    bench_table --counts
+}
+GRACE=40 # seconds that a row, or torch.compile of a model, may take longer
+
+measure_all() {
+    local tiny=() models=()
+    limit=100000
+    while [ $# -gt 0 ]; do
+        case $1 in
+        --limit) limit=$2; shift 2 ;;
+        --tiny) tiny=(--tiny) models=(--models tiny); shift ;;
+        *) usage ;;
+        esac
+    done
+    share 12 host
+    share 35 kernels --rows main "${tiny[@]}"
+    share 50 models --modes henry,default "${models[@]}"
+    share 50 kernels --rows sweep "${tiny[@]}"
+    share 50 inductor --rows main "${tiny[@]}"
+    share 60 models --modes max-autotune "${models[@]}"
+    share 100 inductor --rows sweep "${tiny[@]}"
+}
+
 case $part in
-kernels | models | host) measure "$part" "$@"; bench_table ;;
+kernels | inductor | models | profile | host) measure "$part" "$@"; bench_table ;;
 table) bench_table ;;
-all) for part in host kernels models; do measure $part "$@"; done; bench_table ;;
-*) sed -n '4,8s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+all) measure_all "$@"; bench_table ;;
+*) usage ;;
 esac
 exit $status

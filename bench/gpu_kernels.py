@@ -1,35 +1,48 @@
-"""Memory-bound kernels on a GPU: Henry against torch.compile and a copy of as many bytes, in one run.
+"""Memory-bound kernels on a GPU: Henry, or torch.compile, and a copy of as many bytes.
 
-    gpu_kernels.py --subject PROGRAM [-o RESULTS.jsonl] [--device cuda] [--rows NAME,...] [--no-inductor] [--no-check] [--tiny] [--limit S]
+    gpu_kernels.py --subject PROGRAM [-o RESULTS.jsonl] [--device cuda] [--who henry|inductor] [--rows NAME,...] [--have DIR]... [--no-check] [--tiny] [--limit S]
 
-Each row is a function that is exported here with torch.export. Henry compiles it, gets random inputs and gives outputs, which are compared with
-the function in float64; then bench_gpu_subject (gpu_subject.c) times its kernels. torch.compile's are captured in a CUDA graph. Both
-take turns over several sets of inputs and outputs, which together are larger than the cache (--rotate), and are timed by events on the
+Each row is a function. --who henry: it is exported with torch.export. Henry compiles it, gets random inputs and gives outputs, which are compared with
+the function in float64; then bench_gpu_subject (gpu_subject.c) times its kernels. --who inductor: torch.compile's kernels are captured in a CUDA graph.
+Both take turns over several sets of inputs and outputs, which together are larger than the cache (--rotate), and are timed by events on the
 device, so neither has to do with host time. What counts is the minimal traffic: each input read once, each output written once; a
 fraction is this traffic per second over that of a large copy in the same run.
 
---rows: names of the list below or their beginnings ("softmax,layer_norm"); `--rows list` prints them. --tiny: shapes that any machine can do; with
---device opencl or cpu, without a GPU, that tries this script. --limit: no row begins after so many seconds.
+Processes beside this one export the functions, or compile them by torch.compile, ahead of the row that is timed: exporting all at once, and compiling before
+anything is timed, since it tries kernels on the device.
+
+--rows: "main", "sweep", or names of the list below or their beginnings ("softmax,layer_norm"); `--rows list` prints them. --have: rows of which the results
+of an earlier run have this figure are not done again. --tiny: shapes that any machine can do; with --device opencl or cpu, without a GPU, that tries this script.
+--limit: no row begins after so many seconds.
 """
 
 import argparse
+import itertools
 import json
 import math
+import multiprocessing
 import os
 import pathlib
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 
+BEGIN = time.perf_counter()  # importing PyTorch takes seconds, which count
+
 import torch
 import torch.nn.functional as F
 
+import gpu_table
+
 NORM_SHAPES = [(576000, 384), (32768, 4096), (8192, 8192), (4096, 16384)]
 SWEEP_COLUMNS = [128 << k for k in range(11)]  # to 128k
-SWEEP_ELEMENTS = 1 << 26  # of bf16: 128 MiB in, as much out
+SWEEP_BYTES = 128 << 20  # in, as many out
+AHEAD_PART = 0.5  # of the time, for compiling by torch.compile before anything is timed
+HELPERS = 8  # processes: each has some memory of the device
 BIG_COPY_BYTES = 2 << 30  # read, and as many written
 BLOCKS = 9
 BLOCK_S = 0.03
@@ -121,9 +134,8 @@ def top_50(x):
 class Row:
     """A function and its inputs: of each a shape, a type and what to fill it with (random by default)."""
 
-    def __init__(self, name, function, dtype, shape, inputs, inductor=True):
+    def __init__(self, name, function, dtype, shape, inputs):
         self.name, self.function, self.dtype, self.shape, self.inputs = name, function, dtype, shape, inputs
-        self.inductor = inductor
         self.title = f"{name} {TYPES[dtype]} {'x'.join(map(str, shape))}"
 
     def make(self, device):
@@ -142,7 +154,7 @@ def classes(count):
     return lambda shape, dtype, device: torch.randint(0, count, shape, device=device)
 
 
-def norm_rows(rows, columns, dtype, suffix="", inductor=True, only=None):
+def norm_rows(rows, columns, dtype, prefix="", only=None):
     x, w = ((rows, columns), dtype, normal), ((columns,), dtype, near_one)
     b, stat = ((columns,), dtype, normal), ((rows, 1), torch.float32, near_one)
     mean = ((rows, 1), torch.float32, lambda *a: 0.1 * normal(*a))
@@ -152,7 +164,7 @@ def norm_rows(rows, columns, dtype, suffix="", inductor=True, only=None):
         "rms_norm_backward": (rms_norm_backward, [x, x, w, stat]),
         "layer_norm_backward": (layer_norm_backward, [x, x, w, mean, stat]),
     }
-    return [Row(name + suffix, f, dtype, (rows, columns), i, inductor) for name, (f, i) in lists.items() if not only or name in only]
+    return [Row(prefix + name, f, dtype, (rows, columns), i) for name, (f, i) in lists.items() if not only or name in only]
 
 
 def all_rows(tiny):
@@ -176,25 +188,33 @@ def all_rows(tiny):
         Row("var_mean", var_mean, bf16, big, [x]),
         Row("cumsum", cumsum, bf16, scan, [(scan, bf16, normal)]),
     ]
+    for dtype in (bf16, f32):
+        for shape in NORM_SHAPES:
+            only = None if dtype == bf16 else ("rms_norm_backward", "layer_norm_backward")
+            rows += norm_rows(*fit(*shape), dtype, only=only)
     for shape in ((1, 1 << 20), (4096, 4096), (65536, 256), (256, 65536)):
         rows.append(Row("sort", sort_rows, f32, fit(*shape), [(fit(*shape), f32, normal)]))
     for shape in ((1, 1 << 20), (64, 128256), (65536, 256)):
         rows.append(Row("top_50", top_50, f32, fit(*shape), [(fit(*shape), f32, normal)]))
     for dtype in (bf16, f32):
-        for shape in NORM_SHAPES:
-            only = None if dtype == bf16 else ("rms_norm_backward", "layer_norm_backward")
-            rows += norm_rows(*fit(*shape), dtype, only=only)
-    for columns in SWEEP_COLUMNS:
-        shape = fit(SWEEP_ELEMENTS // columns, columns)
-        rows.append(Row("sweep_softmax", softmax, bf16, shape, [(shape, bf16, normal)], inductor=False))
-        rows += norm_rows(*shape, bf16, "", inductor=False, only=("rms_norm", "layer_norm"))
-        for row in rows[-2:]:
-            row.name, row.title = "sweep_" + row.name, "sweep_" + row.title
-    return {row.title: row for row in rows}.values()  # tiny shapes are equal
+        for columns in SWEEP_COLUMNS:
+            shape = fit(SWEEP_BYTES // dtype.itemsize // columns, columns)
+            rows.append(Row("sweep_softmax", softmax, dtype, shape, [(shape, dtype, normal)]))
+            rows += norm_rows(*shape, dtype, prefix="sweep_", only=("rms_norm", "layer_norm"))
+    rows = list({row.title: row for row in rows}.values())  # tiny shapes are equal
+    for number, row in enumerate(rows):
+        row.number = number
+    return rows
+
+
+def is_named(row, name):
+    if name in ("main", "sweep"):
+        return row.name.startswith("sweep_") == (name == "sweep")
+    return row.name.startswith(name) or row.title == name
 
 
 def chosen(rows, names):
-    return [r for r in rows if not names or any(r.name.startswith(n) or r.title == n for n in names)]
+    return [r for r in rows if not names or any(is_named(r, n) for n in names)]
 
 
 # --- timing on the device ---
@@ -268,6 +288,16 @@ def copy_us(count, total_bytes, device):
     return min(time_on_device(way, sets) for way in ways)
 
 
+COPIES = {}  # microseconds of a copy, by its size: sizes that are nearly equal cost as much a byte
+
+
+def copy_like_us(count, total_bytes, device):
+    key = round(50 * math.log(total_bytes))  # 2 %
+    if key not in COPIES:
+        COPIES[key] = copy_us(count, total_bytes, device) / total_bytes
+    return COPIES[key] * total_bytes
+
+
 # --- one row ---
 
 
@@ -311,24 +341,119 @@ def check(row, inputs, directory):
     return {"error": error, "eager_error": own, "right": error <= 2 * own + 1e-6}
 
 
-def export(row, inputs, path):
+def export(row, path):
     """Memory that nothing touches takes the place of the inputs: it is traced, not computed."""
-    like = tuple(torch.empty(t.shape, dtype=t.dtype) for t in inputs)
+    like = tuple(torch.empty(shape, dtype=dtype) for shape, dtype, _ in row.inputs)
     torch.export.save(torch.export.export(Function(row.function), like, strict=False), path)
 
 
-def run_henry(options, row, inputs, directory):
-    export(row, inputs, directory / "model.pt2")
-    command = [options.subject, "--device", options.henry_device, "--rotate", str(options.rotate), "--seconds", str(options.seconds)]
+def run_henry(options, inputs, directory, model):
+    command = [options.subject, "--device", options.henry_device, "--rotate", options.rotate, "--seconds", options.seconds, "--no-calls"]
     if not options.no_check:
         write_raw(directory, inputs)
-        command += ["--inputs", str(directory), "--outputs", str(directory)]
+        command += ["--inputs", directory, "--outputs", directory]
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
-    done = subprocess.run(command + [str(directory / "model.pt2")], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run([str(w) for w in command + [model]], capture_output=True, text=True, timeout=60, check=False)
     if done.returncode:
         raise RuntimeError(done.stderr.strip() or f"status {done.returncode}")
     return json.loads(done.stdout)
+def line_of(row, traffic):
+    return {"row": row.name, "title": row.title, "shape": row.shape, "dtype": TYPES[row.dtype], "bytes": traffic}
+
+
+def sets_for(options, traffic):
+    return max(2, min(64, math.ceil(options.rotate / traffic)))
+
+
+def shared_memory():
+    return "/dev/shm" if os.path.isdir("/dev/shm") and shutil.disk_usage("/dev/shm").free > 8 << 30 else None
+
+
+# --- Henry ---
+
+
+def export_in_helper(number, tiny, path):
+    """A helper's: why it failed, or None."""
+    try:
+        with torch.no_grad():
+            export(all_rows(tiny)[number], path)
+    except Exception as error:  # whatever PyTorch says  # pylint: disable=broad-except
+        return str(error)
+    return None
+
+
+def measure_henry(options, row, directory, model):
+    inputs = row.make(options.device)
+    traffic = size_of(inputs) + size_of(as_tuple(row.function(*inputs)))
+    result = line_of(row, traffic) | {"big_copy_gbs": options.big_copy_gbs}
+    try:
+        henry = run_henry(options, inputs, directory, model)
+        if not options.no_check:
+            result.update(check(row, inputs, directory))
+        result.update({"henry_" + to: henry[key] for to, key in (("us", "device_us"), ("min_us", "device_min_us"), ("kernels", "kernels"), ("steps", "steps"), ("compile_ms", "compile_ms"))})
+    except (RuntimeError, subprocess.TimeoutExpired, OSError) as error:
+        result["henry_failed"] = str(error)[:400]
+    result["copy_us"] = copy_like_us(sets_for(options, traffic), traffic, options.device)
+    return result
+
+
+def henry_lines(options, rows, helpers, late):
+    """Rows are exported by helpers, ahead of their turn."""
+    with tempfile.TemporaryDirectory(dir=shared_memory()) as folder:
+        models = [pathlib.Path(folder) / f"{k}.pt2" for k in range(len(rows))]
+        exports = [helpers.apply_async(export_in_helper, (row.number, options.tiny, model)) for row, model in zip(rows, models)]
+        for row, model, exported in zip(rows, models, exports):
+            if late():
+                return
+            try:
+                why = exported.get(timeout=120)
+            except multiprocessing.TimeoutError:
+                why = "the export has not ended"
+            if why:
+                yield line_of(row, 0) | {"big_copy_gbs": options.big_copy_gbs, "henry_failed": "torch.export: " + why[:300]}
+                continue
+            with tempfile.TemporaryDirectory(dir=shared_memory()) as directory:
+                yield measure_henry(options, row, pathlib.Path(directory), model)
+
+
+# --- torch.compile ---
+
+
+def prepare_inductor():
+    """Kernels come from a cache that helpers have filled; which of several is the best is tried again when nothing else is on the device."""
+    import torch._inductor.config as config
+
+    config.compile_threads = 1
+    for name, value in (("autotune_local_cache", False), ("fx_graph_cache", True)):
+        if hasattr(config, name):
+            setattr(config, name, value)
+
+
+def compile_in_helper(number, device, tiny):
+    """A helper's: fills the cache."""
+    prepare_inductor()
+    torch._dynamo.reset()  # of one function only so many sizes are compiled
+    row = all_rows(tiny)[number]
+    try:
+        with torch.no_grad():
+            torch.compile(row.function, dynamic=False)(*(torch.zeros(shape, dtype=dtype, device=device) for shape, dtype, _ in row.inputs))
+        if device.startswith("cuda"):
+            torch.cuda.synchronize()
+            torch.cuda.empty_cache()
+    except Exception as error:  # whatever the compiler says  # pylint: disable=broad-except
+        return str(error)[:200]
+    return None
+
+
+def compile_ahead(options, rows, helpers):
+    """How many of the rows there was time for; they are in the order of their turns. Ends the helpers, and what they are at."""
+    end = BEGIN + AHEAD_PART * min(options.limit, 3600)
+    results = [helpers.apply_async(compile_in_helper, (row.number, options.device, options.tiny)) for row in rows]
+    while time.perf_counter() < end and not all(r.ready() for r in results):
+        time.sleep(0.1)
+    helpers.terminate()
+    return sum(r.ready() for r in results)
 
 
 def run_inductor(row, sets):
@@ -343,47 +468,40 @@ def run_inductor(row, sets):
     return {"us": time_on_device(compiled, sets), "kernels": metrics.generated_kernel_count, "compile_ms": 1e3 * compile_s}
 
 
-def measure(options, row, directory):
+def measure_inductor(options, row):
     inputs = row.make(options.device)
-    with torch.no_grad():
-        traffic = size_of(inputs) + size_of(as_tuple(row.function(*inputs)))
-        count = max(2, min(64, math.ceil(options.rotate / traffic)))
-        result = {"row": row.name, "title": row.title, "shape": row.shape, "dtype": TYPES[row.dtype], "bytes": traffic, "big_copy_gbs": options.big_copy_gbs}
-        try:
-            henry = run_henry(options, row, inputs, directory)
-            if not options.no_check:
-                result.update(check(row, inputs, directory))
-            result.update(henry_us=henry["device_us"], henry_min_us=henry["device_min_us"], henry_kernels=henry["kernels"], henry_steps=henry["steps"],
-                          henry_compile_ms=henry["compile_ms"], henry_call_us=henry["call_us"])
-        except (RuntimeError, subprocess.TimeoutExpired, OSError) as error:
-            result["henry_failed"] = str(error)[:400]
-        sets = [inputs] + [[t.clone() for t in inputs] for _ in range(count - 1)]
-        if row.inductor and not options.no_inductor:
-            try:
-                result.update({"inductor_" + k: v for k, v in run_inductor(row, sets).items()})
-            except Exception as error:  # whatever the compiler says  # pylint: disable=broad-except
-                result["inductor_failed"] = str(error)[:400]
-        del sets
-        result["copy_us"] = copy_us(count, traffic, options.device)
+    traffic = size_of(inputs) + size_of(as_tuple(row.function(*inputs)))
+    result = line_of(row, traffic)
+    sets = [inputs] + [[t.clone() for t in inputs] for _ in range(sets_for(options, traffic) - 1)]
+    try:
+        result.update({"inductor_" + k: v for k, v in run_inductor(row, sets).items()} | {"inductor_copy_gbs": options.big_copy_gbs})
+    except Exception as error:  # whatever the compiler says  # pylint: disable=broad-except
+        result["inductor_failed"] = str(error)[:400]
     return result
+
+
+def inductor_lines(options, rows, helpers, late):
+    begin = time.perf_counter()
+    done = compile_ahead(options, rows, helpers)
+    print(f"{done} of {len(rows)} functions compiled ahead by torch.compile in {time.perf_counter() - begin:.0f} s", flush=True)
+    prepare_inductor()
+    for row in rows:
+        if late():
+            return
+        yield measure_inductor(options, row)
 
 
 # --- the table ---
 
 
-def fraction(line, who):
-    """Of the bandwidth of a large copy."""
-    us = line.get(who + "_us")
-    return line["bytes"] / us / 1e3 / line["big_copy_gbs"] if us else None
-
-
 def describe(line):
-    henry, inductor, copy = (fraction(line, who) for who in ("henry", "inductor", "copy"))
     text = f"{line['title']:46} {line['bytes'] >> 20:5} MiB"
-    text += f"  Henry {line['henry_us']:9.1f} us {henry:5.2f} ({line['henry_kernels']})" if henry else f"  Henry failed: {line.get('henry_failed', '?')[:120]}"
-    text += f"  Inductor {line['inductor_us']:9.1f} us {inductor:5.2f} ({line['inductor_kernels']})" if inductor else ""
-    text += "  Inductor failed" if "inductor_failed" in line else ""
-    text += f"  copy {copy:5.2f}" if copy else ""
+    for who, name in (("henry", "Henry"), ("inductor", "Inductor")):
+        us = line.get(who + "_us")
+        text += f"  {name} {us:9.1f} us {gpu_table.part(line, who):5.2f} ({line[who + '_kernels']})" if us else ""
+        text += f"  {name} failed: {line[who + '_failed'][:120]}" if who + "_failed" in line else ""
+    if "copy_us" in line:
+        text += f"  copy {line['bytes'] / line['copy_us'] / 1e3 / line['big_copy_gbs']:5.2f}"
     if "error" in line:
         text += f"  error {line['error']:.1e} (eager {line['eager_error']:.1e})" + ("" if line["right"] else "  WRONG")
     return text
@@ -396,59 +514,67 @@ def clocks():
 
 
 def own_options():
-    """The command line without what bench/gpu.sh adds: files of this machine."""
+    """The command line without what bench/gpu.sh adds: the part, and files of this machine."""
     words, kept = iter(sys.argv[1:]), []
     for word in words:
-        if word in ("--henry", "--subject", "--device", "-o"):
+        if word in ("--henry", "--subject", "--device", "--have", "--who", "-o"):
             next(words)
-        else:
+        elif word != "--profile":
             kept.append(word)
     return " ".join(kept)
+
+
+def run_rows(options, rows, helpers):
+    """Prints and keeps a line a row; how many rows have failed."""
+    torch.manual_seed(time.time_ns() % (1 << 31))
+    big = (64 << 20) if options.tiny else BIG_COPY_BYTES
+    measured = henry_lines if options.who == "henry" else inductor_lines
+    options.big_copy_gbs = 2 * big / copy_us(2, 2 * big, options.device) / 1e3
+    head = {"what": "kernels" if options.who == "henry" else "inductor", "date": time.strftime("%Y-%m-%d %H:%M", time.gmtime()), "torch": torch.__version__, "machine": clocks(),
+            "device": options.henry_device, "big_copy_gbs": options.big_copy_gbs, "command": own_options(), "rows": [row.title for row in all_rows(options.tiny)]}
+    print(f"{head['machine'] or options.device}, torch {torch.__version__}: a copy of {2 * big >> 20} MiB moves {options.big_copy_gbs:.0f} GB/s", flush=True)
+    lines = []
+    with torch.no_grad():
+        for line in itertools.chain([head], measured(options, rows, helpers, lambda: time.perf_counter() - BEGIN > options.limit)):
+            lines.append(line)
+            if line is not head:
+                print(describe(line), flush=True)
+            if options.output:
+                options.output.write_text("".join(json.dumps(entry) + "\n" for entry in lines))
+    failed = sum(any(key.endswith("_failed") for key in line) or not line.get("right", True) for line in lines[1:])
+    left = len(rows) - (len(lines) - 1)
+    print(f"{len(lines) - 1} rows, {failed} failed" + (f", {left} not begun within {options.limit:.0f} s" if left else "") + f"; {time.perf_counter() - BEGIN:.0f} s; {clocks()}")
+    return failed
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--subject", required=True)
     parser.add_argument("--device", default="cuda")
+    parser.add_argument("--who", choices=("henry", "inductor"), default="henry")
     parser.add_argument("--rows", default="")
-    parser.add_argument("--no-inductor", action="store_true")
+    parser.add_argument("--have", type=pathlib.Path, action="append", default=[])
     parser.add_argument("--no-check", action="store_true")
     parser.add_argument("--tiny", action="store_true")
     parser.add_argument("--rotate", type=int, default=256 << 20)
-    parser.add_argument("--seconds", type=float, default=0.3)
+    parser.add_argument("--seconds", type=float, default=0.2)
     parser.add_argument("--limit", type=float, default=1e9)
     parser.add_argument("-o", "--output", type=pathlib.Path)
     options = parser.parse_args()
     options.henry_device = options.device
-    if not options.device.startswith("cuda"):
-        options.device = "cpu"  # of PyTorch
-    rows = chosen(all_rows(options.tiny), [n for n in options.rows.split(",") if n])
+    options.device = options.device if options.device.startswith("cuda") else "cpu"  # of PyTorch
     if options.rows == "list":
         print("\n".join(row.title for row in all_rows(options.tiny)))
         return 0
-    begin = time.perf_counter()
-    torch.manual_seed(time.time_ns() % (1 << 31))
-    big = (64 << 20) if options.tiny else BIG_COPY_BYTES
-    us = copy_us(2, 2 * big, options.device)
-    options.big_copy_gbs = 2 * big / us / 1e3
-    head = {"what": "kernels", "date": time.strftime("%Y-%m-%d %H:%M", time.gmtime()), "torch": torch.__version__, "machine": clocks(),
-            "device": options.henry_device, "big_copy_gbs": options.big_copy_gbs, "command": own_options()}
-    print(f"{head['machine'] or options.device}, torch {torch.__version__}: a copy of {2 * big >> 20} MiB moves {options.big_copy_gbs:.0f} GB/s", flush=True)
-    lines, failed, left = [head], 0, 0
-    shared_memory = "/dev/shm" if os.path.isdir("/dev/shm") and shutil.disk_usage("/dev/shm").free > 8 << 30 else None
-    for row in rows:
-        if time.perf_counter() - begin > options.limit:
-            left += 1
-            continue
-        with tempfile.TemporaryDirectory(dir=shared_memory) as directory:
-            line = measure(options, row, pathlib.Path(directory))
-        lines.append(line)
-        failed += "henry_failed" in line or not line.get("right", True)
-        print(describe(line), flush=True)
-        if options.output:
-            options.output.write_text("".join(json.dumps(entry) + "\n" for entry in lines))
-    print(f"{len(lines) - 1} rows, {failed} failed" + (f", {left} not begun within {options.limit:.0f} s" if left else "") + f"; {time.perf_counter() - begin:.0f} s; {clocks()}")
-    return 1 if failed else 0
+    done = gpu_table.names_with(options.have, options.who + "_us")
+    rows = [row for row in chosen(all_rows(options.tiny), [n for n in options.rows.split(",") if n]) if row.title not in done]
+    # The helpers are made before this process has anything to do with CUDA, which a copy of a process could not use.
+    helpers = multiprocessing.get_context("fork").Pool(max(1, min(HELPERS, (os.cpu_count() or 1) - 1)), signal.signal, (signal.SIGTERM, signal.SIG_DFL))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # files in memory are removed
+    try:
+        return 1 if run_rows(options, rows, helpers) else 0
+    finally:
+        helpers.terminate()
 
 
 if __name__ == "__main__":

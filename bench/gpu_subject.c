@@ -1,7 +1,8 @@
 /* gpu_subject.c: one model or kernel under Henry on a device, for gpu_kernels.py and gpu_models.py:
  * its outputs for inputs from files, then what its steps take on the device.
  *
- *     bench_gpu_subject [--device DEVICE] [--inputs DIR] [--outputs DIR] [--rotate BYTES] [--seconds S] [--no-cache] [--bare] MODEL.pt2
+ *     bench_gpu_subject [--device DEVICE] [--inputs DIR] [--outputs DIR] [--rotate BYTES] [--seconds S] [--no-cache]
+ *                       [--no-calls] [--bare] [--graphs] MODEL.pt2
  *
  * DIR/input_K.bin has the elements of input K as they lie in memory; an input without a file is
  * random. Outputs are written to DIR/output_K.bin.
@@ -13,13 +14,20 @@
  *
  * Host time: `call_us` is a call with inputs and outputs in the host's memory, `call_there_us` one with
  * both in that of the device. `submit_us` is what it takes to give the steps of a run to the device. --bare: also what
- * as many launches take that call the driver directly (gpu_launch.h; CUDA only).
+ * as many launches take that call the driver directly (gpu_launch.h; CUDA only). --no-calls: no call is timed.
+ *
+ * --graphs: also a module whose runs are CUDA graphs: `graph_us` a run of the steps, as device_us, `graph_call_us` and
+ * `graph_call_there_us` a call. `graph_runs` is 0 where the steps are launched one by one in spite of it.
+ *
+ * Each step has the least time that a profile has seen, and the bytes of the tensors that it touches.
  *
  * Prints one JSON line; with --seconds 0 nothing: outputs are all that is wanted. */
 #include "base/device.h"
 #include "base/file.h"
 #include "base/trace.h"
 #include "bench/gpu_launch.h"
+#include "bench/gpu_steps.h"
+#include "bench/gpu_there.h"
 #include "bench/median.h"
 #include "henry/henry.h"
 #include "ir/dtype.h"
@@ -36,7 +44,7 @@ typedef struct options {
     const char *device, *inputs, *outputs, *model;
     int64_t rotate_bytes;
     double seconds; /* for all blocks of timed runs */
-    bool no_cache, bare;
+    bool no_cache, no_calls, bare, graphs;
 } options;
 
 typedef struct subject {
@@ -47,6 +55,7 @@ typedef struct subject {
     uint32_t input_count, output_count;
     hn_compile_stats stats;
     int64_t load_ns, first_ns, call_ns, call_there_ns;
+    gpu_traffic traffic;
     /* sets of memory: per set an address for each place of `io` */
     uint32_t set_count;
     void **sets[MAX_SETS];
@@ -55,6 +64,10 @@ typedef struct subject {
     double run_us[BLOCKS];
     double submit_us;
     bare_launches bare;
+    /* with CUDA graphs; 0 runs: there were none */
+    uint64_t graph_runs;
+    int64_t graph_call_ns, graph_call_there_ns;
+    double graph_us;
 } subject;
 
 /* ---- inputs ---- */
@@ -168,10 +181,12 @@ static hn_status write_outputs(const subject *s) {
     return NULL;
 }
 
-static hn_status load_module(subject *s, bool profile) {
+static hn_status load_module(subject *s, bool profile, bool graphs) {
     const int64_t begin = hn_now_ns();
     HN_TRY(hn_compiled_load(
-        s->compiled, &(hn_module_options){.device = s->o.device, .profile = profile}, &s->module));
+        s->compiled,
+        &(hn_module_options){.device = s->o.device, .profile = profile, .device_graphs = graphs},
+        &s->module));
     s->load_ns = hn_now_ns() - begin;
     return NULL;
 }
@@ -193,65 +208,13 @@ static hn_status time_calls(subject *s, hn_status (*call)(subject *s, int64_t *o
 
 /* ---- the same with tensors in memory of the device ---- */
 
-typedef struct device_memory {
-    hn_dev *dev;
-    void *memory;
-} device_memory;
-
-static void free_device_memory(void *user) {
-    device_memory *d = user;
-    hn_dev_free(d->dev, d->memory);
-    hn_dev_release(d->dev);
-    free(d);
-}
-
-/* Memory of the device with the content of a tensor. */
-static hn_status copy_there(hn_module *m, hn_queue *queue, const hn_tensor *t, device_memory *out) {
-    hn_device_fault fault;
-    int64_t bytes;
-    HN_TRY(hn_extent_bytes(hn_tensor_rank(t), hn_tensor_sizes(t), hn_tensor_strides(t),
-                           (uint32_t)hn_scalar_type_bytes(hn_tensor_type(t)), &bytes));
-    out->memory = hn_dev_alloc(m->device, bytes ? (size_t)bytes : 1);
-    if (!out->memory) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for an input");
-    if (bytes)
-        HN_TRY(m->device->ops->copy_in(queue, out->memory, hn_tensor_data(t), (size_t)bytes));
-    return m->device->ops->finish(queue, &fault);
-}
-
-static hn_status move_there(subject *s, hn_queue *queue, hn_tensor **t) {
-    hn_module *m = s->module;
-    device_memory *d = calloc(1, sizeof *d);
-    hn_tensor *moved = NULL;
-    if (!d) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory");
-    d->dev = hn_dev_retain(m->device);
-    hn_status status = copy_there(m, queue, *t, d);
-    if (!status)
-        status =
-            hn_tensor_create(&(hn_tensor_desc){.type = hn_tensor_type(*t),
-                                               .rank = hn_tensor_rank(*t),
-                                               .sizes = hn_tensor_sizes(*t),
-                                               .strides = hn_tensor_strides(*t),
-                                               .data = d->memory,
-                                               .free_data = free_device_memory,
-                                               .free_user = d,
-                                               .device = {m->device->ops->kind, m->device->number}},
-                             &moved);
-    if (status) {
-        free_device_memory(d);
-        return status;
-    }
-    hn_tensor_release(*t);
-    *t = moved;
-    return NULL;
-}
-
 static hn_status move_inputs(subject *s) {
     hn_context *c;
     HN_TRY(hn_context_take(s->module, &c));
     hn_status status = NULL;
     for (uint32_t k = 0; k < s->input_count && !status; k++)
         if (s->inputs[k] && !s->module->input_is_hosts[k])
-            status = move_there(s, c->places[HN_PLACE_KERNELS].queue, &s->inputs[k]);
+            status = gpu_tensor_move(s->module, c->places[HN_PLACE_KERNELS].queue, &s->inputs[k]);
     hn_context_give(s->module, c);
     return status;
 }
@@ -267,10 +230,10 @@ static hn_status call_there(subject *s, int64_t *out_ns) {
 }
 
 /* Of devices that take such tensors. */
-static hn_status time_calls_there(subject *s) {
+static hn_status time_calls_there(subject *s, int64_t *out_ns) {
     if (s->module->place_count == 1 || !s->module->device->facts.has_addresses) return NULL;
     HN_TRY(move_inputs(s));
-    HN_TRY(time_calls(s, call_there, &s->call_there_ns));
+    HN_TRY(time_calls(s, call_there, out_ns));
     for (uint32_t k = 0; k < s->input_count; k++) {
         hn_tensor_release(s->inputs[k]);
         s->inputs[k] = NULL;
@@ -280,12 +243,14 @@ static hn_status time_calls_there(subject *s) {
 
 /* First a module as users have it: its first run, outputs, and the time of a call with its copies. */
 static hn_status run_as_users_do(subject *s) {
-    HN_TRY(load_module(s, false));
+    HN_TRY(load_module(s, false, false));
     HN_TRY(make_inputs(s));
     HN_TRY(run_once(s, &s->first_ns));
     HN_TRY(write_outputs(s));
-    HN_TRY(time_calls(s, run_once, &s->call_ns));
-    HN_TRY(time_calls_there(s));
+    if (!s->o.no_calls) {
+        HN_TRY(time_calls(s, run_once, &s->call_ns));
+        HN_TRY(time_calls_there(s, &s->call_there_ns));
+    }
     hn_module_release(s->module);
     s->module = NULL;
     return NULL;
@@ -354,18 +319,19 @@ static hn_status submit_runs(subject *s, hn_context *c, int64_t count) {
     return NULL;
 }
 
-/* By the device's clock, or else the host's. */
+/* By the device's clock, or else the host's. A module with graphs has queues without times. */
 static hn_status time_runs(subject *s, hn_context *c, int64_t count, double *out_us) {
     const hn_device_ops *ops = s->module->device->ops;
+    const bool has_events = ops->event_time && s->module->has_profile;
     hn_queue *queue = c->places[HN_PLACE_KERNELS].queue;
     hn_event *events[2] = {NULL, NULL};
     int64_t times[2] = {hn_now_ns(), 0};
-    if (ops->event_time) HN_TRY(ops->record(queue, &events[0]));
+    if (has_events) HN_TRY(ops->record(queue, &events[0]));
     hn_status status = submit_runs(s, c, count);
-    if (!status && ops->event_time) status = ops->record(queue, &events[1]);
+    if (!status && has_events) status = ops->record(queue, &events[1]);
     status = hn_steps_finish(s->module, c, status);
     times[1] = hn_now_ns();
-    for (int k = 0; k < 2 && ops->event_time && !status; k++)
+    for (int k = 0; k < 2 && has_events && !status; k++)
         status = ops->event_time(events[k], &times[k]);
     ops->event_free(events[0]);
     ops->event_free(events[1]);
@@ -373,7 +339,7 @@ static hn_status time_runs(subject *s, hn_context *c, int64_t count, double *out
     return status;
 }
 
-static hn_status time_blocks(subject *s, hn_context *c) {
+static hn_status time_blocks(subject *s, hn_context *c, double times[BLOCKS]) {
     double us;
     const int64_t warm_up = s->set_count > MIN_RUNS ? s->set_count : MIN_RUNS;
     HN_TRY(time_runs(s, c, warm_up, &us)); /* loads what is not loaded yet, touches all memory */
@@ -381,7 +347,7 @@ static hn_status time_blocks(subject *s, hn_context *c) {
     s->runs = (int64_t)(1e6 * s->o.seconds / BLOCKS / (us > 0.1 ? us : 0.1));
     if (s->runs < MIN_RUNS) s->runs = MIN_RUNS;
     if (s->runs > MAX_RUNS) s->runs = MAX_RUNS;
-    for (int k = 0; k < BLOCKS; k++) HN_TRY(time_runs(s, c, s->runs, &s->run_us[k]));
+    for (int k = 0; k < BLOCKS; k++) HN_TRY(time_runs(s, c, s->runs, &times[k]));
     return NULL;
 }
 
@@ -406,25 +372,57 @@ static hn_status run_steps(subject *s) {
     c->hooks.count = 0;
     c->cancel = NULL;
     hn_status status = make_sets(s, c);
-    if (!status) status = time_blocks(s, c);
+    if (!status) status = time_blocks(s, c, s->run_us);
     if (!status) status = time_submits(s, c);
     hn_context_give(s->module, c);
     return status;
 }
 
-/* ---- the report ---- */
+/* ---- the same with CUDA graphs ---- */
 
-static void print_steps(subject *s) {
-    const char *comma = "";
-    printf(", \"steps\": [");
-    for (uint32_t k = 0; k < hn_module_step_count(s->module); k++) {
-        hn_module_step_profile p;
-        if (hn_module_profile(s->module, k, &p) || !p.calls) continue;
-        printf("%s{\"name\": \"%s\", \"us\": %.2f}", comma, p.name, (double)p.min_ns / 1e3);
-        comma = ", ";
-    }
-    printf("]");
+/* One set of memory: with other addresses a graph would have to be made anew. */
+static hn_status run_graph(subject *s) {
+    double times[BLOCKS];
+    hn_context *c;
+    HN_TRY(hn_context_take(s->module, &c));
+    c->hooks.count = 0;
+    c->cancel = NULL;
+    s->set_count = 0;
+    hn_status status = make_set(s, c, s->set_count++);
+    if (!status) status = time_blocks(s, c, times);
+    if (!status) s->graph_us = median(times, BLOCKS);
+    hn_context_give(s->module, c);
+    return status;
 }
+
+/* A third module, beside the one that the report is of. A run is timed by the host's clock, over many
+ * runs and one wait. */
+static hn_status time_graphs(subject *s) {
+    hn_module_stats m;
+    int64_t ns;
+    const int64_t load_ns = s->load_ns, runs = s->runs, set_bytes = s->set_bytes;
+    const uint32_t set_count = s->set_count;
+    hn_module *reported = s->module;
+    HN_TRY(load_module(s, false, true));
+    for (int k = 0; k < 3; k++) HN_TRY(run_once(s, &ns));
+    if (!s->o.no_calls) {
+        HN_TRY(time_calls(s, run_once, &s->graph_call_ns));
+        HN_TRY(time_calls_there(s, &s->graph_call_there_ns));
+        HN_TRY(
+            run_once(s, &ns)); /* in place of memory that is gone, the context has its own again */
+    }
+    hn_module_stats_get(s->module, &m);
+    s->graph_runs = m.graph_runs;
+    HN_TRY(run_graph(s));
+    s->module = reported;
+    s->load_ns = load_ns;
+    s->runs = runs;
+    s->set_bytes = set_bytes;
+    s->set_count = set_count;
+    return NULL;
+}
+
+/* ---- the report ---- */
 
 static void print_report(subject *s) {
     hn_module_device_info device;
@@ -448,7 +446,13 @@ static void print_report(subject *s) {
     if (s->o.bare)
         printf(", \"bare_launch_us\": %.3f, \"bare_run_us\": %.3f", s->bare.launch_ns / 1e3,
                s->bare.run_us);
-    print_steps(s);
+    if (s->o.graphs) {
+        printf(", \"graph_runs\": %llu, \"graph_us\": %.3f", (unsigned long long)s->graph_runs,
+               s->graph_us);
+        printf(", \"graph_call_us\": %.2f, \"graph_call_there_us\": %.2f",
+               (double)s->graph_call_ns / 1e3, (double)s->graph_call_there_ns / 1e3);
+    }
+    gpu_steps_print(s->module, &s->traffic);
     printf("}\n");
 }
 
@@ -466,10 +470,13 @@ static hn_status measure(subject *s) {
     HN_TRY(run_as_users_do(s));
     if (s->o.seconds <= 0) return NULL;
     const int64_t load_ns = s->load_ns;
-    HN_TRY(load_module(s, true));
+    HN_TRY(load_module(s, true, false));
     s->load_ns = load_ns;
     for (int k = 0; k < 3; k++) HN_TRY(run_once(s, &ns));
+    HN_TRY(gpu_traffic_count(s->module, s->inputs, s->input_count, s->outputs, s->output_count,
+                             &s->traffic));
     HN_TRY(run_steps(s));
+    if (s->o.graphs) HN_TRY(time_graphs(s));
     if (s->o.bare)
         HN_TRY(bare_launches_measure(device.number, s->stats.kernels_generated, &s->bare));
     print_report(s);
@@ -482,7 +489,9 @@ static bool parse(int argc, char **argv, options *o) {
     for (; k < argc && argv[k][0] == '-'; k++) {
         const bool has_word = k + 1 < argc;
         if (strcmp(argv[k], "--no-cache") == 0) o->no_cache = true;
+        else if (strcmp(argv[k], "--no-calls") == 0) o->no_calls = true;
         else if (strcmp(argv[k], "--bare") == 0) o->bare = true;
+        else if (strcmp(argv[k], "--graphs") == 0) o->graphs = true;
         else if (!has_word) return false;
         else if (strcmp(argv[k], "--device") == 0) o->device = argv[++k];
         else if (strcmp(argv[k], "--inputs") == 0) o->inputs = argv[++k];
@@ -500,7 +509,8 @@ int main(int argc, char **argv) {
     static subject s;
     if (!parse(argc, argv, &s.o)) {
         fprintf(stderr, "usage: bench_gpu_subject [--device DEVICE] [--inputs DIR] [--outputs DIR] "
-                        "[--rotate BYTES] [--seconds S] [--no-cache] [--bare] MODEL.pt2\n");
+                        "[--rotate BYTES] [--seconds S] [--no-cache] [--no-calls] [--bare] "
+                        "[--graphs] MODEL.pt2\n");
         return 2;
     }
     hn_status status = measure(&s);

@@ -1,9 +1,9 @@
-"""The tables of a GPU's figures, from what gpu_kernels.py and gpu_models.py have written:
+"""The tables of a GPU's figures, from what gpu_kernels.py, gpu_models.py and gpu_host.py have written:
 
-    gpu_table.py DIRECTORY... -o RESULTS.md
+    gpu_table.py DIRECTORY... -o RESULTS.md [--counts]
 
-Of several folders, later ones replace rows of earlier ones. Prints the figures that were asked for, each beside what was measured; RESULTS.md, kept
-as bench/RESULTS-H200.md, gets these and the tables behind them.
+What later lines, and later folders, say of a row replaces what earlier ones said. Prints the figures that were asked for, each beside what was measured, those that
+were reached first; --counts: only how many. Those that were not measured are in RESULTS.md. RESULTS.md, kept as bench/RESULTS-H200.md, gets these and the tables behind them.
 """
 
 import argparse
@@ -16,7 +16,11 @@ from table import markdown, reached_text
 STEADY_MS = {"gpt2_4x256": 3.80, "llama_8x1024_2x512": 2.07, "resnet50_8": 1.94, "vit_b_16_8": 2.29, "bert_base_8x128": 2.98}
 LEAST_BYTES = 64 << 20
 GRAPHS_PART = 0.95  # of max-autotune with CUDA graphs
-
+LINK_PART, WARM_MS, COLD_S, MEMORY_TIMES = 0.8, 80, 1.5, 1.1
+NO_BANDWIDTH = ("sort", "top_50")  # compared with Inductor alone
+CONTESTANTS = ("henry", "inductor", "eager", "default", "max-autotune", "profile")
+PARTS = {"kernels": ["kernels", "inductor"], "models": ["models"], "host": ["host"], "profile": ["profile"]}  # and their files
+NONE = "not measured"
 
 HOST_US = {"one kernel": 1, "chain of 20": 3}  # above as many bare launches
 
@@ -25,24 +29,34 @@ def name_of(entry):
     return entry.get("title") or entry.get("model") or entry["host"]
 
 
-def load(directories, name):
-    """Heads in order, and the newest line of each row."""
+def merged(old, new):
+    """What the new line says of a contestant replaces all that the old one said of it."""
+    renewed = tuple(who for who in CONTESTANTS if any(key.startswith(who) for key in new))
+    return {key: value for key, value in old.items() if not key.startswith(renewed)} | new
+
+
+def load(directories, parts):
+    """Heads in order, and what is known of each row."""
     heads, lines = [], {}
-    for directory in directories:
-        path = directory / name
+    for path in (directory / f"gpu_{part}.jsonl" for directory in directories for part in parts):
         for entry in map(json.loads, path.read_text().splitlines() if path.exists() else []):
             if "what" in entry:
                 heads.append(entry)
             else:
-                lines[name_of(entry)] = entry
+                lines[name_of(entry)] = merged(lines.get(name_of(entry), {}), entry)
     return heads, list(lines.values())
 
 
+def names_with(directories, key):
+    """The rows and models that have such a figure already."""
+    return {name_of(line) for line in load(directories, [*PARTS["kernels"], *PARTS["models"]])[1] if key in line}
+
+
 def part(line, who, of="big"):
-    us = line.get(who + "_us")
-    if not us:
-        return None
-    return line["copy_us"] / us if of == "copy" else line["bytes"] / us / 1e3 / line["big_copy_gbs"]
+    us, gbs = line.get(who + "_us"), line.get(who + "_copy_gbs", line.get("big_copy_gbs"))
+    if of == "copy":
+        return line["copy_us"] / us if us and "copy_us" in line else None
+    return line["bytes"] / us / 1e3 / gbs if us and gbs else None
 
 
 def number(value, form=".2f"):
@@ -60,33 +74,76 @@ def asked_of(line):
     return 0.85 if line["row"] == "cross_entropy" else 0.92
 
 
-def kernel_figures(lines):
+def inductor_figure(line, got):
+    inductor = part(line, "inductor")
+    if not inductor:
+        return f"{line['title']}, times Inductor", "1", "failed" if "inductor_failed" in line else NONE, False
+    return f"{line['title']}, times Inductor", "1", number(got / inductor if got else None), bool(got and line.get("right", True) and got >= inductor)
+
+
+def kernel_figures(heads, lines):
+    known = {line["title"] for line in lines}
     for line in lines:
-        if line["bytes"] < LEAST_BYTES:
+        if line["bytes"] < LEAST_BYTES and "henry_failed" not in line:
             continue
         sweep = line["row"].startswith("sweep_")
         asked, got = (0.80, part(line, "henry", "copy")) if sweep else (asked_of(line), part(line, "henry"))
-        what = f"{line['title']}, part of {'a copy of as many bytes' if sweep else 'the copy bandwidth'}"
         right = line.get("right", True)
-        yield what, f"{asked:.2f}", number(got) if right and got else "wrong" if got else "failed", bool(got and right and got >= asked)
-        inductor = part(line, "inductor")
-        if inductor:
-            yield f"{line['title']}, times Inductor", "1", number(got / inductor if got else None), bool(got and right and got >= inductor)
+        if not line["row"].startswith(NO_BANDWIDTH):
+            what = f"{line['title']}, part of {'a copy of as many bytes' if sweep else 'the copy bandwidth'}"
+            text = number(got) if right and got else "wrong" if got else "failed" if "henry_failed" in line else NONE
+            yield what, f"{asked:.2f}", text, bool(got and right and got >= asked)
+        yield inductor_figure(line, part(line, "henry"))
+    for title in dict.fromkeys(title for head in heads for title in head.get("rows", []) if title not in known):
+        yield title, "", NONE, False
 
 
-def model_figures(lines):
+def steady_figures(line):
+    """Each of torch.compile's modes beside Henry: plain calls, and CUDA graphs."""
+    henry = line.get("henry", {}) if line.get("right", True) else {}
+    plain, graph = henry.get("device_us"), henry.get("graph_us") if henry.get("graph_runs") else None
+    for mode, us, factor, what in (("default", plain, 1, "steady"), ("max-autotune", graph, GRAPHS_PART, "steady, CUDA graphs")):
+        limit = line[mode]["us"] / 1e3 / factor if mode in line else None
+        beside = f"torch.compile {mode} {line[mode]['us'] / 1e3:.2f}" if mode in line else f"torch.compile {mode} {NONE}"
+        if mode == "default" and not limit and line["model"] in STEADY_MS:
+            limit, beside = STEADY_MS[line["model"]], "torch.compile when last measured"
+        ms = us / 1e3 if us else None
+        yield f"{line['model']}, ms, {what}; {beside}", number(limit), number(ms) or NONE, bool(ms and limit and ms <= limit)
+
+
+def start_figures(line, link_gbs):
+    """A process of GPT-2's with an empty cache and with a full one; the driver and its context, and of the second libraries, apart."""
+    henry = line["henry"]
+    cold = henry["cold_s"] - henry["cold_phases_ms"].get("device_open", 0) / 1e3
+    yield f"{line['model']}, s, empty cache, whole process without the context", f"{COLD_S}", number(cold), cold <= COLD_S
+    ms, counts = henry["warm_phases_ms"], henry["warm_metrics"]
+    rest = ms["total"] - ms["device_open"] - ms["libraries_load"]
+    if link_gbs:
+        limit = WARM_MS + counts["weights_uploaded_bytes"] / (LINK_PART * link_gbs * 1e6)
+        yield f"{line['model']}, ms, full cache, without context and libraries; {WARM_MS} and the upload", number(limit, ".0f"), number(rest, ".0f"), rest <= limit
+
+
+def upload_and_memory_figures(line, link_gbs):
+    ms, counts = line["henry"]["warm_phases_ms"], line["henry"]["warm_metrics"]
+    if ms["weights_upload"] and link_gbs:
+        gbs = counts["weights_uploaded_bytes"] / ms["weights_upload"] / 1e6
+        yield f"{line['model']}, GB/s, upload of weights; the link has {link_gbs:.1f}", number(LINK_PART * link_gbs, ".1f"), number(gbs, ".1f"), gbs >= LINK_PART * link_gbs
+    if counts["plan_least_bytes"]:
+        times = beyond_weights(counts) / counts["plan_least_bytes"]
+        yield f"{line['model']}, peak memory of the device beyond weights, times the plan's least", f"{MEMORY_TIMES}", number(times), times <= MEMORY_TIMES
+
+
+def model_figures(heads, lines):
+    link_gbs = next((head["link_gbs"] for head in reversed(heads) if head.get("link_gbs")), None)
     for line in lines:
-        ms = line["henry"]["device_us"] / 1e3 if "henry" in line and line.get("right", True) else None
-        for mode, factor in (("default", 1), ("max-autotune", GRAPHS_PART)):
-            if mode in line:
-                limit = line[mode]["us"] / 1e3 / factor
-                yield f"{line['model']}, ms, steady; torch.compile {mode} {line[mode]['us'] / 1e3:.2f}", f"{limit:.2f}", number(ms), bool(ms and ms <= limit)
-        if "default" not in line and line["model"] in STEADY_MS:
-            limit = STEADY_MS[line["model"]]
-            yield f"{line['model']}, ms, steady; torch.compile when last measured", f"{limit:.2f}", number(ms), bool(ms and ms <= limit)
-        if "henry" in line and line["model"] == "gpt2_4x256":
-            cold = line["henry"]["cold_s"]
-            yield f"{line['model']}, s, empty cache, whole process (context creation included)", "1.5", number(cold), cold <= 1.5
+        yield from steady_figures(line)
+        if line["model"] in ("gpt2_4x256", "tiny") and "henry" in line:
+            yield from start_figures(line, link_gbs)
+        if "warm_metrics" in line.get("henry", {}):
+            yield from upload_and_memory_figures(line, link_gbs)
+    known = {line["model"] for line in lines}
+    for model in dict.fromkeys(name for head in heads for name in head.get("models", []) if name not in known):
+        yield f"{model}, steady, start and memory", "", NONE, False
 
 
 def host_figures(lines):
@@ -95,11 +152,13 @@ def host_figures(lines):
             continue
         above = 1e3 * (line["submit_us"] / line["kernels"] - line["bare_launch_us"])
         yield f"{line['host']}: ns of the host for a launch, above the driver's", "100", number(above, ".0f"), above <= 100
+        beside = f"; torch.compile {line['inductor_waited_us']:.1f} in all" if "inductor_waited_us" in line else ""
         for key, what in (("call_there_us", "tensors on the device"), ("call_us", "copies")):
             if key not in line:
                 continue
-            above = line[key] - line["bare_run_us"]
-            yield f"{line['host']}: us of a call with {what}, above {line['kernels']} bare launches and a wait", str(HOST_US[line["host"]]), number(above), above <= HOST_US[line["host"]]
+            above, asked = line[key] - line["bare_run_us"], HOST_US[line["host"]] if key == "call_there_us" else ""
+            what = f"{line['host']}: us of a call with {what}, above {line['kernels']} bare launches and a wait{beside}"
+            yield what, str(asked), number(above), not asked or above <= asked
 
 
 # --- the tables behind them ---
@@ -115,17 +174,43 @@ def kernels_table(lines):
 
 
 def models_table(lines):
+    def ms(entry, key="us"):
+        return number(entry[key] / 1e3, ".3f") if entry.get(key) else ""
+
     rows = []
     for line in lines:
-        h = line.get("henry", {})
-        modes = [number(line[m]["us"] / 1e3, ".3f") if m in line else "" for m in ("default", "max-autotune")]
-        firsts = [number(line[m]["first_call_s"], ".1f") if m in line else "" for m in ("default", "max-autotune")]
+        h, modes = line.get("henry", {}), [line.get(mode, {}) for mode in ("default", "max-autotune")]
         error = f"{line['error']:.1e} / {line['eager_error']:.1e}" + ("" if line["right"] else " **wrong**") if "error" in line else ""
-        rows.append([line["model"], number(h["device_us"] / 1e3, ".3f") if h else "failed", number(h["call_us"] / 1e3, ".3f") if h else "",
-                     f"{h['kernels']} + {h['extern']}" if h else "", number(h.get("cold_s")), number(h.get("warm_s")),
-                     number(line["eager_us"] / 1e3, ".3f"), *modes, *firsts, error])
-    return markdown(["model, bf16", "Henry ms", "call with copies", "kernels + calls", "cold s", "warm s", "eager ms", "torch.compile ms", "max-autotune ms",
-                     "its first call s", "max-autotune's", "error / eager's"], rows)
+        graphs = ms(h, "graph_us") if h.get("graph_runs") else "none" if "graph_us" in h else ""
+        rows.append([line["model"], ms(h, "device_us") or "failed", graphs, ms(h, "call_there_us"), ms(h, "graph_call_there_us"), ms(h, "call_us"), f"{h['kernels']} + {h['extern']}" if h else "",
+                     number(h.get("cold_s")), number(h.get("warm_s")), ms(line, "eager_us"), *map(ms, modes), *(number(m.get("first_call_s"), ".1f") for m in modes), error])
+    return markdown(["model, bf16", "Henry ms", "CUDA graphs", "a call, tensors on the device", "the same, graphs", "call with copies", "kernels + calls", "cold s", "warm s", "eager ms",
+                     "torch.compile ms", "max-autotune ms", "its first call s", "max-autotune's", "error / eager's"], rows)
+
+
+def cold_table(lines):
+    """The phases of processes with an empty cache."""
+    found = [(line["model"], line["henry"]["cold_phases_ms"]) for line in lines if "cold_phases_ms" in line.get("henry", {})]
+    keys = list(dict.fromkeys(key for _, phases in found for key, value in phases.items() if isinstance(value, (int, float))))
+    return markdown(["model, empty cache, ms", *keys], [[model, *(number(phases.get(key), ".0f") for key in keys)] for model, phases in found])
+
+
+def beyond_weights(counts):
+    return counts["device_peak_bytes"] - counts["device_weights_bytes"] - counts["device_states_bytes"]
+
+
+def profile_table(lines, most=15):
+    """The kernels and calls that take most of a model's time."""
+    rows = []
+    for line in (line for line in lines if "profile" in line):
+        steps = line["profile"]["steps"]
+        whole = sum(step["us"] for step in steps)
+        rows.append([f"**{line['model']}**", f"{len(steps)} different", sum(step["calls"] for step in steps), number(whole, ".1f"), "1.00", "", ""])
+        for step in steps[:most]:
+            gbs = step["bytes"] / step["us"] / 1e3 if step["us"] else 0
+            rows.append([step["name"], step["origin"], step["calls"], number(step["us"], ".1f"), number(step["us"] / whole if whole else 0),
+                         number(step["bytes"] / 2**20, ".1f"), number(gbs / line["big_copy_gbs"])])
+    return markdown(["step", "of", "calls", "us of a run", "part", "MiB", "of copy"], rows)
 
 
 def start_table(lines):
@@ -137,7 +222,7 @@ def start_table(lines):
             continue
         ms, counts = h["warm_phases_ms"], h["warm_metrics"]
         upload_ms, moved = ms["weights_upload"], counts["weights_uploaded_bytes"]
-        beyond = counts["device_peak_bytes"] - counts["device_weights_bytes"] - counts["device_states_bytes"]
+        beyond = beyond_weights(counts)
         rest = ms["total"] - ms["device_open"] - ms["libraries_load"]
         rows.append([line["model"], number(ms["total"], ".0f"), number(ms["device_open"], ".0f"), number(ms["libraries_load"], ".0f"), number(rest, ".0f"),
                      number(ms["kernels_load"], ".0f"), number(upload_ms, ".1f"), number(moved / upload_ms / 1e6 if upload_ms else None, ".1f"),
@@ -158,40 +243,53 @@ def failures(lines):
                 yield f"- {name_of(line)}, {key[:-7]}: {text}"
 
 
-def figures(kernels, models, host):
-    return [*kernel_figures(kernels), *model_figures(models), *host_figures(host)]
+def figures(parts):
+    return [*kernel_figures(*parts["kernels"]), *model_figures(*parts["models"]), *host_figures(parts["host"][1])]
 
 
-def page(heads, kernels, models, host):
+def page(parts):
+    kernels, models, host, profiles = (parts[name][1] for name in ("kernels", "models", "host", "profile"))
     yield "# Results on a GPU\n"
     yield "Made by `make bench-gpu` (bench/README.md says how each is measured). Runs:\n"
-    for h in heads:
+    for h in (head for heads, _ in parts.values() for head in heads):
         copy = f"; a large copy moves {h['big_copy_gbs']:.0f} GB/s" if "big_copy_gbs" in h else ""
-        yield f"- {h['date']}, {h['machine'] or h['device']}, torch {h['torch']}{copy}: `bench/gpu.sh {(h['what'] + ' ' + h['command']).strip()}`"
+        link = f"; the link moves {h['link_gbs']:.1f} GB/s to the device" if h.get("link_gbs") else ""
+        yield f"- {h['date']}, {h['machine'] or h['device']}, torch {h['torch']}{copy}{link}: `bench/gpu.sh {(h['what'] + ' ' + h['command']).strip()}`"
     yield "\n## Figures asked for\n"
-    yield markdown(["what", "asked", "measured", "reached"], [(w, a, g, reached_text(a, r)) for w, a, g, r in figures(kernels, models, host)])
+    yield markdown(["what", "asked", "measured", "reached"], [(w, a, g, reached_text(a, r)) for w, a, g, r in figures(parts)])
     if kernels:
         yield "## Kernels: parts of the bandwidth of a large copy, by the least bytes that must move\n\n" + kernels_table(kernels)
     if models:
         yield "## Models\n\n" + models_table(models)
         yield "## Start and memory\n\n" + start_table(models)
+        yield cold_table(models)
+    if profiles:
+        yield "## Where the time of a run goes\n\n" + profile_table(profiles)
     if host:
         yield "## Host time\n\n" + host_table(host)
-    failed = [*failures(kernels), *failures(models), *failures(host)]
+    failed = [text for _, lines in parts.values() for text in failures(lines)]
     if failed:
         yield "## Failed\n\n" + "\n".join(failed) + "\n"
+
+
+def print_figures(found, only_counts):
+    reached = [f for f in found if f[3]]
+    missing = [f for f in found if f[2] == NONE]
+    if not only_counts:
+        for what, asked, got, is_reached in sorted((f for f in found if f[2] != NONE), key=lambda f: not f[3]):
+            print(f"{what:96} {asked:>8} {got:>8}  {'' if not asked else 'yes' if is_reached else 'no'}")
+    print(f"{len(found)} figures: {len(reached)} reached, {len(found) - len(reached) - len(missing)} not, {len(missing)} not measured")
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("directories", type=pathlib.Path, nargs="+")
     parser.add_argument("-o", "--output", type=pathlib.Path, required=True)
+    parser.add_argument("--counts", action="store_true")
     options = parser.parse_args()
-    loaded = [load(options.directories, f"gpu_{what}.jsonl") for what in ("kernels", "models", "host")]
-    lines = [entries for _, entries in loaded]
-    options.output.write_text("\n".join(page([head for heads, _ in loaded for head in heads], *lines)))
-    for what, asked, got, reached in figures(*lines):
-        print(f"{what:96} {asked:>8} {got:>8}  {'yes' if reached else 'no'}")
+    parts = {name: load(options.directories, files) for name, files in PARTS.items()}
+    options.output.write_text("\n".join(page(parts)))
+    print_figures(figures(parts), options.counts)
 
 
 if __name__ == "__main__":

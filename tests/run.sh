@@ -168,11 +168,12 @@ suite_devices() {
     share_graphs "$build" 20 --target opencl
 }
 
-# The pack for machines with a GPU, and the script that tests there, on what there is here: a few cases and graphs.
+# The pack for machines with a GPU, and the scripts that test and measure there, on what there is here: a few cases and graphs, tiny shapes.
 suite_gpu_pack() {
     if [ ! -d "$HENRY_TEST_MODELS/models" ]; then echo "0 passed, 0 failed, 1 skipped"; return; fi
     BUILD=$build tools/gpu_pack.sh || { echo "0 passed, 1 failed"; return; }
     "$build/gpu-pack/test.sh" --device cpu --sample 100 ops graphs
+    BUILD=$build tests/gpu/bench.sh
 }
 
 # Seeds of graphs that once came out wrong, in long runs.

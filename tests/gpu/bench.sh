@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# Tries the benchmarks of a GPU where there is none: the tables, the program that is timed, on the CPU and on the stand-in for CUDA's driver, and,
+# if there is PyTorch (PYTHON names a Python), all of bench/gpu.sh with tiny shapes and a limit.
+#     tests/gpu/bench.sh       after tools/gpu_pack.sh; BUILD names the build folder
+set -u
+cd "$(dirname "$0")/../.." || exit 2
+build=$(cd "${BUILD:-build}" && pwd) shared=${HENRY_TEST_MODELS:-$PWD/../shared} python=${PYTHON:-python3}
+work=$(mktemp -d "${TMPDIR:-/tmp}/henry-gpu-bench-XXXXXX") || exit 2
+trap 'rm -rf "$work"' EXIT
+export HENRY_CACHE_DIR=$work/cache PYTHONDONTWRITEBYTECODE=1
+limit=30
+passed=0 failed=0 skipped=0
+
+pass() { passed=$((passed + 1)); }
+fail() { echo "$*"; failed=$((failed + 1)); }
+
+# subject OPTION...: into $work/subject.json
+subject() { timeout 100 "$build/gpu-pack/bin/bench_gpu_subject" --rotate 0 --seconds 0.01 "$@" "$shared/models/layer_norm_backward/model.pt2" >"$work/subject.json" 2>"$work/subject.err"; }
+# told CONDITION: of `told`, what the subject has said
+told() { "$python" -c "import json, sys; told = json.load(open(sys.argv[1])); sys.exit(not ($1))" "$work/subject.json"; }
+told_or_fail() { if told "$1"; then pass; else fail "not so: $1: $(cat "$work/subject.json" "$work/subject.err")"; fi; }
+
+try_table() { mkdir "$work/table" && "$python" tests/gpu/test_table.py "$work/table"; }
+
+try_subject() {
+    # a step reads or writes at least the gradient
+    if subject --device cpu; then told_or_fail 'told["call_us"] > 0 and all(s["bytes"] > 1 << 15 and s["us"] > 0 for s in told["steps"])'; else fail "$(cat "$work/subject.err")"; fi
+    if subject --device cpu --no-calls --graphs; then told_or_fail 'told["call_us"] == 0 and told["graph_runs"] == 0 and told["graph_us"] > 0'; else fail "$(cat "$work/subject.err")"; fi
+    export LD_LIBRARY_PATH=$build/cuda_standin
+    if [ ! -e "$LD_LIBRARY_PATH/libcuda.so.1" ]; then
+        skipped=$((skipped + 1))
+    elif subject --device cuda --graphs; then
+        told_or_fail 'told["graph_runs"] > 0 and told["graph_us"] > 0 and told["graph_call_there_us"] > 0 and told["call_there_us"] > 0'
+    elif grep -qi nvrtc "$work/subject.err"; then
+        skipped=$((skipped + 1)) # kernels cannot be compiled here
+    else
+        fail "$(cat "$work/subject.err")"
+    fi
+    unset LD_LIBRARY_PATH
+}
+
+# All parts get their turn, or are told that there is no time; it ends in time; what an earlier run has is not measured again, but is in the tables.
+try_all() {
+    local begin
+    if ! "$python" -c 'import torch' 2>/dev/null; then skipped=$((skipped + 1)); return; fi
+    "$build/gpu-pack/bench.sh" --device cpu --out "$work/first" kernels --tiny --rows softmax >"$work/first.log" 2>&1
+    if grep -qs '"title": "softmax bf16 48x320".*"henry_us"' "$work/first/gpu_kernels.jsonl"; then pass; else fail "$(cat "$work/first.log")"; fi
+    begin=$SECONDS
+    "$build/gpu-pack/bench.sh" --device cpu --out "$work/out" --have "$work/first" all --tiny --limit $limit >"$work/all.log" 2>&1
+    if [ $((SECONDS - begin)) -le $((limit + 10)) ] && [ "$(grep -c '^=== ' "$work/all.log")" = 7 ] && grep -q '^[0-9]* figures: ' "$work/all.log"; then pass; else fail "$(cat "$work/all.log")"; fi
+    if ! grep -qs '"title": "softmax bf16 48x320"' "$work/out/gpu_kernels.jsonl" && grep -q '^| softmax bf16 48x320 ' "$work/out/RESULTS.md"; then pass; else fail "softmax was measured again, or is not in the table"; fi
+}
+
+try_table
+try_subject
+try_all
+echo "$passed passed, $failed failed, $skipped skipped"
+[ $failed = 0 ]
