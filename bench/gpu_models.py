@@ -205,15 +205,17 @@ def make(options, name, directory, exports):
 
 
 def check(model, inputs, directory):
-    """Henry's error and PyTorch's own; the model is in float64 behind this."""
+    """Henry's error and PyTorch's own. The model is in float64 meanwhile, which has all that bf16 has."""
     eager = [model(inputs)]
     outputs = [gpu_kernels.read_raw(directory / "output_0.bin", eager[0])]
     reference = [model.double()(inputs.double() if inputs.is_floating_point() else inputs)]
+    model.bfloat16()
     error, own = gpu_kernels.error_of(outputs, reference), gpu_kernels.error_of(eager, reference)
     return {"error": error, "eager_error": own, "right": error <= 2 * own + 1e-6}
 
 
-def measure(options, name, modes, directory, late):
+def measure(options, name, modes, directory, late, keep):
+    """`keep`: gets what there is so far; torch.compile may take longer than there is time."""
     model, inputs = make(options, name, directory, "henry" in modes)
     result = {"model": name}
     with torch.no_grad():
@@ -223,15 +225,16 @@ def measure(options, name, modes, directory, late):
             except (RuntimeError, subprocess.SubprocessError, OSError) as error:
                 result["henry_failed"] = str(error)[:400]
             result["eager_us"] = steady_us(model, inputs)
+            if "henry" in result and not options.no_check:
+                result.update(check(model, inputs, directory))
         for mode in (m for m in modes if m != "henry"):
+            keep(result)
             if late():
                 break
             try:
                 result[mode] = run_compiled(mode, model, inputs)
             except Exception as error:  # whatever the compiler says  # pylint: disable=broad-except
                 result[mode + "_failed"] = str(error)[:400]
-        if "henry" in result and not options.no_check:
-            result.update(check(model, inputs, directory))
     return result
 
 
@@ -308,7 +311,12 @@ def main():
     head = {"what": "profile" if options.profile else "models", "date": time.strftime("%Y-%m-%d %H:%M", time.gmtime()), "torch": torch.__version__, "machine": gpu_kernels.clocks(),
             "device": options.device, "command": gpu_kernels.own_options(),
             "cpus": os.cpu_count(), "link_gbs": link_gbs(options.torch_device), "models": names, "modes": options.modes, "libraries": {name: os.environ.get(name) for name in ("HENRY_CUBLASLT", "HENRY_CUDNN")}}
+    def keep(entries):
+        if options.output:
+            options.output.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
+
     lines, failed, left = [head], 0, 0
+    keep(lines)
     have = {mode: gpu_table.names_with(options.have, mode) for mode in options.modes}
     for name in names:
         modes = [m for m in options.modes if name not in have[m]]
@@ -316,12 +324,11 @@ def main():
             left += bool(modes)
             continue
         with tempfile.TemporaryDirectory(dir=gpu_kernels.shared_memory()) as directory:
-            line = profile(options, name, pathlib.Path(directory)) if options.profile else measure(options, name, modes, pathlib.Path(directory), late)
+            line = profile(options, name, pathlib.Path(directory)) if options.profile else measure(options, name, modes, pathlib.Path(directory), late, lambda part: keep([*lines, part]))
         lines.append(line)
         failed += bool({"henry_failed", "profile_failed"} & line.keys()) or not line.get("right", True)
         print(gpu_table.profile_table([line]) if "profile" in line else describe(line), flush=True)
-        if options.output:
-            options.output.write_text("".join(json.dumps(entry) + "\n" for entry in lines))
+        keep(lines)
     print(f"{len(lines) - 1} models, {failed} failed" + (f", {left} not begun" if left else "") + f"; {time.perf_counter() - BEGIN:.0f} s; {gpu_kernels.clocks()}")
     return 1 if failed else 0
 
