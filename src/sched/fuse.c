@@ -457,7 +457,7 @@ static hn_status gather_producers(sched *s, const hn_loop *loop) {
 }
 
 /* Single elements of rows are taken where the rows are, and then reduced. */
-static hn_status place_picked(sched *s, hn_loop *loop, uint32_t origin) {
+static hn_status place_picked(sched *s, hn_loop *loop, uint32_t origin, bool *out_picked) {
     uint32_t index;
     hn_loop *first;
     const char *why;
@@ -471,23 +471,23 @@ static hn_status place_picked(sched *s, hn_loop *loop, uint32_t origin) {
     }
     HN_TRY(pick_second_stage(s, first, loop));
     note_access(s, first, index);
+    *out_picked = true;
     return NULL;
 }
 
 static hn_status place_loop_item(sched *s, hn_loop *loop, uint32_t origin) {
     const hn_loop whole = *loop;
     hn_loop *second;
-    bool placed = false;
+    bool placed = false, picked = false;
     if (mixed_may_join(s, loop)) HN_TRY(place_columns(s, loop, origin, true, &placed));
     if (placed) return NULL;
-    HN_TRY(place_picked(s, loop, origin));
+    HN_TRY(place_picked(s, loop, origin, &picked));
     HN_TRY(gather_producers(s, loop));
     HN_TRY(loop_split(s, loop, &second));
     HN_TRY(place_loop(s, loop, origin));
     if (second) return place_loop(s, second, origin);
     /* What was picked by, others may read there: reductions of as many elements. */
-    if (loop->body.items != whole.body.items)
-        note_access(s, &whole, s->writer_group[loop->store.buffer] - 1);
+    if (picked) note_access(s, &whole, s->writer_group[loop->store.buffer] - 1);
     return NULL;
 }
 

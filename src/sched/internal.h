@@ -115,7 +115,7 @@ hn_status mixed_second_stage(sched *s, group *g, const hn_loop *whole, hn_loop *
 
 /* pick.c: reductions over rows that take single elements of them. */
 /* Whether a row kernel makes what an index of the loop picks: the group. */
-bool pick_group(const sched *s, const hn_loop *loop, uint32_t *out_group);
+bool pick_group(sched *s, const hn_loop *loop, uint32_t *out_group);
 /* What joins it: a copy that stores each value, without a buffer. */
 hn_status pick_first_stage(sched *s, const hn_loop *loop, hn_loop *out) HN_MUST_USE;
 /* When it has joined: makes its buffer, which is what `loop` then reduces. */

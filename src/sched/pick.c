@@ -28,7 +28,13 @@ static bool is_row_of(const group *g, hn_buf b) {
     return makes && g->is_loop && g->form == GROUP_ROW;
 }
 
-bool pick_group(const sched *s, const hn_loop *loop, uint32_t *out_group) {
+/* Whether the loop has as many elements as the group has rows: one of each row. */
+static bool is_one_a_row(sched *s, const hn_loop *loop, const group *g) {
+    const dims all = loop_dims(s, loop);
+    return dims_numel(s, &all) == dims_numel(s, &g->outer);
+}
+
+bool pick_group(sched *s, const hn_loop *loop, uint32_t *out_group) {
     if (!s->options->limits->long_row_again_ops || s->options->no_fusion ||
         loop->kind != HN_LOOP_REDUCE || hn_op_has(loop->reduce_op, HN_TRAIT_POSITION))
         return false;
@@ -37,7 +43,8 @@ bool pick_group(const sched *s, const hn_loop *loop, uint32_t *out_group) {
         const uint32_t maker = op->kind == HN_SOP_LOAD ? s->writer_group[op->buffer] : 0;
         if (!maker || maker <= s->barrier || !is_picked(s, loop, op->index) ||
             s->p->buffers.items[op->buffer].kind != HN_BUFFER_TEMP ||
-            !is_row_of(&s->groups.items[maker - 1], op->buffer))
+            !is_row_of(&s->groups.items[maker - 1], op->buffer) ||
+            !is_one_a_row(s, loop, &s->groups.items[maker - 1]))
             continue;
         *out_group = maker - 1;
         return true;

@@ -88,4 +88,13 @@ TEST(rows_that_are_needed_are_read) {
     EXPECT_KERNELS(BUFFERS("temp") ROWS PICK("sum") RESULT, &hn_cpu_facts_common.limits, "3! 1");
 }
 
+/* Several elements of a row are as many numbers as there are, which may be more than the rows. */
+TEST(several_of_a_row_are_read) {
+    EXPECT_KERNELS(BUFFERS("temp") ROWS
+                   "reduce sum (; i0 < 300, i1 < 5) {\n  %1 = b2[i1] : i64\n"
+                   "  %2 = t0 := check(%1 < 1028) : i64\n  %3 = b4[1028*i0 + t0] : f32\n"
+                   "  b6[0] = %3\n}\n" RESULT,
+                   &hn_test_gpu.limits, "3! 1");
+}
+
 TEST_MAIN
