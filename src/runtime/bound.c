@@ -349,8 +349,10 @@ static hn_status resolve_extern(binder *x, const hnb_step *step, hn_run_step *ou
     hn_extern_release(own);
     own->call = call;
     hn_status status = hn_extern_prepare(own);
-    if (hn_status_code(status) == HN_UNSUPPORTED && step->kernel) {
-        hn_log("run", HN_LOG_INFO, "a kernel does it: %s", hn_status_message(status));
+    const hn_code code = hn_status_code(status);
+    if ((code == HN_UNSUPPORTED || code == HN_DEVICE) && step->kernel) {
+        hn_log("run", code == HN_DEVICE ? HN_LOG_WARN : HN_LOG_INFO, "a kernel does it: %s",
+               hn_status_message(status));
         hn_status_free(status);
         own->has_kernel = true;
         return resolve_kernel(x, step, out);

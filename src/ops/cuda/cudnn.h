@@ -15,8 +15,8 @@ enum {
     HN_DNN_BAD_PARAM = 2000,     /* ... to 2999: not known to this version, for one */
     HN_DNN_NOT_SUPPORTED = 3000, /* ... to 3999 */
     HN_DNN_NOT_SUPPORTED_END = 4000,
-    HN_DNN_DEVICE_ALLOCATION_FAILED = 4002,
-    HN_DNN_HOST_ALLOCATION_FAILED = 4003
+    HN_DNN_HOST_ALLOCATION_FAILED = 4003,
+    HN_DNN_DEVICE_ALLOCATION_FAILED = 4004
 };
 
 /* cudnnDataType_t */

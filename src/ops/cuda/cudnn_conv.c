@@ -76,18 +76,24 @@ static bool is_wanted(const hn_dnn_conv *c, hn_dnn_builder *b, const void *confi
     return !b->status && !(numbers & bad_notes(c)) && !(needs & ~(1u << HN_DNN_GRAPH_NATIVE));
 }
 
-static void forget_unsupported(hn_dnn_builder *b) {
-    if (!b->status || hn_status_code(b->status) != HN_UNSUPPORTED) return;
+static void forget(hn_dnn_builder *b) {
     hn_status_free(b->status);
     b->status = NULL;
 }
 
-/* Whether there is a plan of a configuration. One that the library does not support after all is
- * none. */
+static void forget_unsupported(hn_dnn_builder *b) {
+    if (hn_status_code(b->status) == HN_UNSUPPORTED) forget(b);
+}
+
+/* Whether there is a plan of a configuration. One that the library does not support after all, or
+ * fails to load, is none: there are others. */
 static bool try_config(const hn_dnn_conv *c, plan *p, void *config, size_t workspace_max) {
     hn_dnn_builder *b = &p->b;
     int64_t bytes = 0;
-    if (!is_wanted(c, b, config)) return false;
+    if (!is_wanted(c, b, config)) {
+        forget(b);
+        return false;
+    }
     void *made = hn_dnn_make(b, HN_DNN_EXECUTION_PLAN);
     if (c->handle)
         hn_dnn_set(b, made, HN_DNN_EXECUTION_PLAN_HANDLE, HN_DNN_TYPE_HANDLE, 1, &c->handle);
@@ -98,7 +104,7 @@ static bool try_config(const hn_dnn_conv *c, plan *p, void *config, size_t works
     hn_dnn_finish(b, made);
     (void)hn_dnn_get(b, made, HN_DNN_EXECUTION_PLAN_WORKSPACE_SIZE, HN_DNN_TYPE_INT64, 1, &bytes);
     const bool fits = !b->status && bytes >= 0 && (uint64_t)bytes <= workspace_max;
-    forget_unsupported(b);
+    forget(b);
     if (!fits) {
         hn_dnn_drop(b, made);
         return false;

@@ -3,6 +3,8 @@
  * kernels for this order of sums; for others it would have to compile one. */
 #include "ops/cuda/cudnn_graph.h"
 
+#include "ops/cuda/alignment.h"
+
 #include <stdbool.h>
 
 /* ---- descriptors ---- */
@@ -69,7 +71,8 @@ typedef struct graph {
 
 static void *make_tensor(graph *g, hn_convolution_tensor like, int64_t id, int type, bool stored) {
     const hn_convolution_shape *shape = &g->conv->of[like];
-    const int64_t dims = 2 + g->conv->spatial, align = g->tensors->align[like];
+    const int64_t dims = 2 + g->conv->spatial;
+    const int64_t align = stored ? g->tensors->align[like] : HN_ALIGN_MAX;
     const bool between = true;
     void *t = hn_dnn_make(g->b, HN_DNN_TENSOR);
     hn_dnn_set(g->b, t, HN_DNN_TENSOR_DATA_TYPE, HN_DNN_TYPE_DATA_TYPE, 1, &type);
