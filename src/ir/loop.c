@@ -22,6 +22,13 @@ hn_status hn_program_add_buffer(hn_program *p, hn_buffer buffer, hn_buf *out) {
     return NULL;
 }
 
+int64_t hn_program_begin_of(const hn_program *p, hn_buf b) {
+    const hn_buffer *buffer = &p->buffers.items[b];
+    if (buffer->kind != HN_BUFFER_INPUT || buffer->input >= p->graph->inputs.count) return 0;
+    const hn_input *in = &p->graph->inputs.items[buffer->input];
+    return in->kind == HN_INPUT_USER ? 0 : in->storage_offset_elems;
+}
+
 void hn_program_set_device(hn_program *p, hn_device_kind device) {
     p->device = device;
     for (hn_buf b = 1; b < p->buffers.count; b++) p->buffers.items[b].device = device;

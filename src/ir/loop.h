@@ -227,6 +227,9 @@ const hn_operation *hn_operation_of(const hn_operations *operations, const hn_pr
 
 hn_status hn_program_create(hn_graph *graph, hn_arena *arena, hn_program **out) HN_MUST_USE;
 hn_status hn_program_add_buffer(hn_program *p, hn_buffer buffer, hn_buf *out) HN_MUST_USE;
+/* How many elements behind the begin of its memory, which is aligned, a buffer begins: a parameter
+ * may be a part of its storage. */
+int64_t hn_program_begin_of(const hn_program *p, hn_buf b);
 /* The program is for this device: all its buffers are there, those too that are added later. */
 void hn_program_set_device(hn_program *p, hn_device_kind device);
 hn_status hn_program_add_loop(hn_program *p, const hn_loop *loop, uint32_t origin,

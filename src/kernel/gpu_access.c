@@ -1,15 +1,6 @@
 /* gpu_access.c: how accesses go along a variable, and the vectors that this allows. */
 #include "kernel/gpu_vectors.h"
 
-/* How many elements behind the begin of its memory, which is aligned, a buffer begins: a parameter
- * may be a part of its storage. */
-int64_t hn_gpu_begin_of(const hn_gpu_planner *pl, hn_buf b) {
-    const hn_buffer *buffer = &pl->p->buffers.items[b];
-    if (buffer->kind != HN_BUFFER_INPUT || buffer->input >= pl->p->graph->inputs.count) return 0;
-    const hn_input *in = &pl->p->graph->inputs.items[buffer->input];
-    return in->kind == HN_INPUT_USER ? 0 : in->storage_offset_elems;
-}
-
 hn_expr hn_gpu_assume(const hn_gpu_planner *pl, hn_expr e) {
     return pl->size ? hn_sym_subst(pl->sym, e, &pl->size, &pl->multiple, 1) : e;
 }
@@ -27,7 +18,7 @@ bool hn_gpu_is_vector(const hn_gpu_planner *pl, hn_buf b, hn_expr index, hn_expr
     return hn_gpu_is_contiguous(pl, index, last) &&
            hn_sym_affine(pl->sym, index, last, &coeff, &rest) &&
            hn_sym_divisor(pl->sym, hn_gpu_assume(pl, rest)) % vector == 0 &&
-           hn_gpu_begin_of(pl, b) % vector == 0;
+           hn_program_begin_of(pl->p, b) % vector == 0;
 }
 
 bool hn_gpu_is_local(const hn_gpu_planner *pl, hn_buf b) {

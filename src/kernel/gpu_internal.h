@@ -143,8 +143,6 @@ hn_expr hn_gpu_assume(const hn_gpu_planner *pl, hn_expr e);
 /* The longest vectors that the phase may take along the last of `vars`; 1: single elements. */
 uint32_t hn_gpu_vector(const hn_gpu_planner *pl, const hn_kernel_phase *phase, const hn_expr *vars,
                        uint32_t count);
-/* How many elements behind the begin of its memory, which is aligned, a buffer begins. */
-int64_t hn_gpu_begin_of(const hn_gpu_planner *pl, hn_buf b);
 /* Whether an index goes up by one with the variable. */
 bool hn_gpu_is_contiguous(const hn_gpu_planner *pl, hn_expr index, hn_expr last);
 /* Bytes that the phase reads from memory for an element: of buffers that go along the last of the

@@ -13,7 +13,7 @@
 static hn_expr begin_of_row(const hn_gpu_planner *pl, hn_buf b, hn_expr index, hn_expr last) {
     hn_expr coeff, rest;
     if (!hn_gpu_is_contiguous(pl, index, last) || !hn_gpu_is_streamed(pl, index)) return 0;
-    if (hn_gpu_begin_of(pl, b) % HN_FORM_MOVE_MOST) return 0;
+    if (hn_program_begin_of(pl->p, b) % HN_FORM_MOVE_MOST) return 0;
     return hn_sym_affine(pl->sym, index, last, &coeff, &rest) ? rest : 0;
 }
 

@@ -244,6 +244,11 @@ static int64_t exchanged_bytes(const planner *pl, const layout *l) {
             const hn_kernel_reduce *r = &phase->reduces.items[k];
             bytes += (exchange_bytes(r->dtype) + (hn_op_keeps_position(r->op) ? 8 : 0)) * count;
         }
+        if (!pl->k->slabs || l->rows == 1) continue;
+        const uint32_t threads = l->width * l->rows; /* sums of its rows, down the columns */
+        for (uint32_t k = 0; k < phase->columns.count; k++)
+            bytes += exchange_bytes(phase->columns.items[k].dtype) *
+                     hn_form_exchanged(threads, pl->facts->shuffle, l->rows, l->width);
     }
     return l->size ? 2 * bytes : bytes;
 }

@@ -85,6 +85,7 @@ static hn_extern call_of(const operation *o, fixture *x, void *const *memory) {
         call.operands[k].buffer =
             k ? add_input(x, o->dtypes[k], ELEMS, memory[k]) : add_output(x, o->dtypes[k], ELEMS);
         call.operands[k].written = k == 0;
+        call.operands[k].offset_elems = num(x, 0);
     }
     return call;
 }
@@ -255,6 +256,32 @@ static operation conv_of_eights(hn_dtype dtype, double tolerance, int64_t groups
     STRIDES(o, HN_CONV_W, each * K * K, 1, 0, K * each, each);
     STRIDES(o, HN_CONV_OUT, O * OH * OW, 1, 0, OW * O, O);
     return o;
+}
+
+/* Weights that begin at some element of their storage are read in eights if that is a multiple. */
+static void expect_weights_from(int64_t offset, bool in_eights) {
+    operation o = conv_of_eights(HN_DTYPE_BF16, 0, 1, 0);
+    void *memory[OPERANDS] = {NULL};
+    fixture x;
+    hn_target target;
+    hn_kernel_code code = {.threads = 0};
+    EXPECT_OK(fixture_init(&x));
+    for (uint32_t k = 0; k < o.operand_count; k++) memory[k] = calloc(ELEMS, 8);
+    const hn_extern call = call_of(&o, &x, memory);
+    EXPECT_OK(hn_graph_add_input(
+        x.graph, (hn_input){.kind = HN_INPUT_PARAMETER, .storage_offset_elems = offset}));
+    x.program->buffers.items[call.operands[2].buffer].input = x.graph->inputs.count - 1;
+    EXPECT_OK(kernel_target(&target));
+    EXPECT_OK(target.kind->operation(x.program, &call, &x.arena, &code));
+    EXPECT((strstr(code.text.ptr, "eight") != NULL) == in_eights);
+    for (uint32_t k = 0; k < o.operand_count; k++) free(memory[k]);
+    fixture_deinit(&x);
+}
+
+TEST(weights_that_begin_within_their_storage) {
+    expect_weights_from(0, true);
+    expect_weights_from(16, true);
+    expect_weights_from(3, false);
 }
 
 TEST(convolutions_of_eights) {

@@ -207,13 +207,18 @@ static bool keep_eights(const writer *w, const hn_expr *sizes, const hn_expr *st
     return true;
 }
 
+/* Whether an operand begins at a multiple of eight elements of its memory. */
+static bool begins_at_eights(const writer *w, const struct hn_extern_operand *o) {
+    return is_eights(w, o->offset_elems) && hn_program_begin_of(w->program, o->buffer) % EIGHT == 0;
+}
+
 /* Whether conv_last_mma.cu may read x and w of a convolution. */
 static bool has_eights(const writer *w) {
     const hn_expr *p = w->call->params;
     const struct hn_extern_operand *o = w->call->operands;
     hn_expr depth = hn_sym_floordiv(w->program->sym, p[HN_CONV_C], p[HN_CONV_GROUPS]);
     return is_one(w, p[HN_CONV_X + 1]) && is_one(w, p[HN_CONV_W + 1]) && is_eights(w, depth) &&
-           is_eights(w, o[1].offset_elems) && is_eights(w, o[2].offset_elems) &&
+           begins_at_eights(w, &o[1]) && begins_at_eights(w, &o[2]) &&
            keep_eights(w, &p[HN_CONV_N], &p[HN_CONV_X], 1) &&
            keep_eights(w, &p[HN_CONV_IN], &p[HN_CONV_X + 2], 3) &&
            keep_eights(w, &p[HN_CONV_O], &p[HN_CONV_W], 1) &&
