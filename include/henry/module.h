@@ -57,7 +57,7 @@ typedef struct hn_allocator {
  * Context: while either function runs, the module's context is the current one of the thread. They
  * leave it as it was.
  * Threads: both functions are called by the threads that call the module or release its outputs, by
- * several at the same time. They must not call the module. */
+ * several at the same time. They must not call the module, nor release its outputs. */
 typedef struct hn_device_allocator {
     void *context;
     /* Units: bytes, at least 1. The address is a multiple of 256. If it returns NULL, or another
@@ -528,7 +528,13 @@ typedef struct hn_module_stats {
     uint64_t inputs_copied; /* inputs that had another layout and were copied */
     /* copied to the device that runs the kernels, if that is not the CPU */
     uint64_t weights_uploaded_bytes;
-    int64_t weights_upload_ns; /* from the first copy's begin to the last one's end */
+    /* operations that the CPU does in a program for another device */
+    uint32_t host_steps;
+    /* copied for runs between the CPU's memory and that of the device */
+    uint64_t bytes_to_device, bytes_from_device;
+    /* with device_graphs: how often a graph was made or brought up to date; runs that launched one */
+    uint64_t graphs_made, graph_runs;
+    int64_t weights_upload_ns; /* of weights to the device: from the first copy to the last */
     /* Times of the host: opening the module; of that, opening the device (its driver and context);
      * loading kernels, loading libraries of the device, and resolving steps for new sizes, all so
      * far. Libraries are loaded while steps are resolved. 0 for what the CPU has not. */
@@ -540,12 +546,6 @@ typedef struct hn_module_stats {
      * outputs; what is alive of it at the same time at least; and scratch memory of kernels and
      * libraries. 0: there was no run. */
     uint64_t plan_bytes, plan_least_bytes, scratch_bytes;
-    /* operations that the CPU does in a program for another device */
-    uint32_t host_steps;
-    /* copied for runs between the CPU's memory and that of the device */
-    uint64_t bytes_to_device, bytes_from_device;
-    /* with device_graphs: how often a graph was made or brought up to date; runs that launched one */
-    uint64_t graphs_made, graph_runs;
 } hn_module_stats;
 HN_API void hn_module_stats_get(hn_module *module, hn_module_stats *out);
 

@@ -163,7 +163,7 @@ static bool read_weight(const lower *l, hn_value v, weight *out) {
         !hn_mul_i64(last, (int64_t)out->elem_bytes, &bytes) ||
         (uint64_t)bytes > storage->size_bytes)
         return false;
-    out->bytes = hn_storage_bytes(storage) + (size_t)offset * out->elem_bytes;
+    out->bytes = storage->data + (size_t)offset * out->elem_bytes;
     return true;
 }
 
@@ -207,6 +207,7 @@ static hn_status relay_weight(lower *l, hn_value v) {
     const size_t len = (size_t)w.count * w.elem_bytes;
     if (len > RELAID_MAX_BYTES - *l->relaid_bytes) return NULL;
     *l->relaid_bytes += len;
+    (void)hn_storage_bytes(&l->root->storages.items[w.in->storage]); /* the program has them */
     HN_NEW(l->arena, bytes, len);
     copy_weight(&w, rank, bytes);
     return add_weight(l, v, bytes, len);

@@ -10,6 +10,7 @@
  * Memory for all of them is taken first, so that bounds have their addresses. */
 #include "runtime/module_impl.h"
 
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "base/trace.h"
@@ -51,9 +52,9 @@ static hn_status place(const hn_module *m, hn_weights *w) {
 
 hn_status hn_weights_place(const hn_module *m, hn_weights *w) {
     if (hn_weights_are_there(w)) return NULL;
-    pthread_mutex_lock(&w->upload.lock);
+    hn_lock(&w->upload.lock);
     hn_status status = place(m, w);
-    pthread_mutex_unlock(&w->upload.lock);
+    hn_unlock(&w->upload.lock);
     return status;
 }
 
@@ -78,10 +79,10 @@ static hn_status copy_all(const hn_module *m, hn_weights *w, hn_queue *queue, ui
 static hn_status announce(const hn_module *m, hn_upload *u, hn_queue *queue) {
     hn_event *event;
     HN_TRY(m->device->ops->record(queue, &event));
-    pthread_mutex_lock(&u->lock);
+    hn_lock(&u->lock);
     u->behind = event;
     pthread_cond_broadcast(&u->changed);
-    pthread_mutex_unlock(&u->lock);
+    hn_unlock(&u->lock);
     return NULL;
 }
 
@@ -138,9 +139,9 @@ static void *upload_thread(void *context) {
     if (status && hn_status_code(status) != HN_CANCELLED)
         hn_log("run", HN_LOG_WARN, "weights were not copied when the module was opened: %s",
                hn_status_message(status));
-    pthread_mutex_lock(&w->upload.lock);
+    hn_lock(&w->upload.lock);
     end_upload(w->upload.m, w, !status);
-    pthread_mutex_unlock(&w->upload.lock);
+    hn_unlock(&w->upload.lock);
     hn_status_free(status);
     return NULL;
 }
@@ -170,9 +171,9 @@ hn_status hn_weights_upload_begin(hn_module *m, hn_weights *w) {
 static hn_status upload_here(hn_module *m, hn_weights *w, hn_team *team) {
     hn_upload *u = &w->upload;
     u->is_busy = true;
-    pthread_mutex_unlock(&u->lock);
+    hn_unlock(&u->lock);
     hn_status status = upload(m, w, team);
-    pthread_mutex_lock(&u->lock);
+    hn_lock(&u->lock);
     end_upload(m, w, !status);
     return status;
 }
@@ -187,25 +188,25 @@ static hn_status wait_for_it(hn_module *m, hn_weights *w, hn_team *team, hn_queu
 
 hn_status hn_weights_upload_wait(hn_module *m, hn_weights *w, hn_team *team, hn_queue *queue) {
     if (hn_weights_are_there(w)) return NULL;
-    pthread_mutex_lock(&w->upload.lock);
+    hn_lock(&w->upload.lock);
     hn_status status = wait_for_it(m, w, team, queue);
-    pthread_mutex_unlock(&w->upload.lock);
+    hn_unlock(&w->upload.lock);
     return status;
 }
 
 /* Behind a run nothing is to be waited for but the thread's end, which knows the time. */
 void hn_weights_upload_settle(hn_weights *w) {
     hn_upload *u = &w->upload;
-    pthread_mutex_lock(&u->lock);
+    hn_lock(&u->lock);
     while (u->is_busy && u->behind) pthread_cond_wait(&u->changed, &u->lock);
-    pthread_mutex_unlock(&u->lock);
+    hn_unlock(&u->lock);
 }
 
 /* ---- sets ---- */
 
 /* Only what has its content: of a copy that failed nobody knows. */
 void hn_weights_share_copies(hn_weights *w, hn_weights *old, const uint32_t *touched) {
-    pthread_mutex_lock(&old->upload.lock);
+    hn_lock(&old->upload.lock);
     while (old->upload.is_busy) pthread_cond_wait(&old->upload.changed, &old->upload.lock);
     for (uint32_t k = 0; k < w->count; k++) {
         if (!old->copies[k] || !old->is_filled[k] || touched[k]) continue;
@@ -213,7 +214,7 @@ void hn_weights_share_copies(hn_weights *w, hn_weights *old, const uint32_t *tou
         w->copies[k] = old->copies[k];
         w->is_filled[k] = true;
     }
-    pthread_mutex_unlock(&old->upload.lock);
+    hn_unlock(&old->upload.lock);
 }
 
 void hn_upload_init(hn_upload *u) {

@@ -267,6 +267,7 @@ hn_status hn_module_weights_replace(hn_module *m, const hn_named_tensor *weights
     HN_REQUIRE(m, "module");
     if (!count) return NULL;
     HN_REQUIRE(weights, "weights");
+    HN_TRY(hn_dev_check(m->device));
     exchange x = {.m = m, .count = count};
     hn_weights *old = NULL;
     pthread_mutex_lock(&m->exchange);

@@ -30,6 +30,10 @@ AT(hn_run_options, has_stream, 24);
 AT(hn_run_options, stream, 32);
 AT(hn_run_options, device_outputs, 40);
 _Static_assert(sizeof(hn_run_options) == 48, "add the new member of hn_run_options here");
+AT(hn_module_stats, weights_uploaded_bytes, 80);
+AT(hn_module_stats, graph_runs, 120);
+AT(hn_module_stats, scratch_bytes, 224);
+_Static_assert(sizeof(hn_module_stats) == 232, "add the new member of hn_module_stats here");
 #endif
 
 /* Zeros mean the CPU: programs that know nothing of devices fill nothing in. */
