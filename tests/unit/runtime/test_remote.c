@@ -9,6 +9,7 @@
 #include "tests/support/imaginary_device.h"
 
 #include <pthread.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static void expect_nothing_left(void) {
@@ -279,6 +280,30 @@ TEST(weights_are_exchanged_before_the_first_run) {
         EXPECT(run_weighted(m) == 2);
         hn_module_release(m);
     }
+    hn_tensor_release(w);
+    expect_nothing_left();
+}
+
+/* A child has no thread that copies weights: it is told, and does not wait. */
+TEST(weights_cannot_be_exchanged_in_a_forked_child) {
+#ifdef __SANITIZE_THREAD__
+    fprintf(stderr, "skipped: ThreadSanitizer cannot follow a fork of a program with threads\n");
+    return;
+#endif
+    float other[4] = {0, 0, 0, 1};
+    hn_tensor *w = F32(other, 4);
+    imaginary_reset();
+    hn_module *m = load_weighted(NULL);
+    if (!m) return;
+    const pid_t child = fork();
+    if (child == 0) {
+        alarm(30);
+        hn_status status = hn_module_weights_replace(m, &(hn_named_tensor){"w", w}, 1, true);
+        _exit(status && strstr(hn_status_message(status), "forked") ? 0 : 1);
+    }
+    int result = -1;
+    EXPECT(waitpid(child, &result, 0) == child && result == 0);
+    hn_module_release(m);
     hn_tensor_release(w);
     expect_nothing_left();
 }
