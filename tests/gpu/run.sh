@@ -15,7 +15,7 @@ cd "$(dirname "$0")/../.." || exit 2
 . tests/gpu/environment.sh
 device=cuda sample=1 jobs=$(nproc) limit=420 logs=${OUT:-}
 [ "$jobs" -gt 16 ] && jobs=16
-parts="row models programs narrow ops graphs memcheck racecheck initcheck"
+parts="row several models programs narrow ops graphs memcheck racecheck initcheck"
 
 usage() {
     sed -n '5,12s/^# \{0,1\}//p' "$0"
@@ -67,6 +67,15 @@ run_programs() { xargs -P "$jobs" -d '\n' -I{} bash -c 'run_one "$1" "$2"' _ "$l
 part_row() {
     if [ "$kind" != cuda ]; then echo "0 passed, 0 failed, 1 skipped"; return; fi
     for name in cuda_row cuda_overhead; do echo "$build/unit_runtime_test_$name"; done | jobs=1 run_programs
+}
+# Modules on all devices of the kind at once; two on one device, if there is no other.
+part_several() {
+    local devices=("$device" "$device") count=0
+    [ "$device" = cuda ] && count=$(nvidia-smi --list-gpus 2>/dev/null | wc -l)
+    [ "$count" -gt 1 ] && mapfile -t devices < <(seq -f 'cuda:%.0f' 0 $((count - 1)))
+    for model in mlp bert_tiny; do
+        echo "$build/several_devices $HENRY_TEST_MODELS/models/$model/model.pt2 ${devices[*]}"
+    done | run_programs
 }
 part_models() {
     for name in "$HENRY_TEST_MODELS"/models/*/; do echo "bash tests/models/run.sh --device $device $(basename "$name")"; done | run_programs
