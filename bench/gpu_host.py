@@ -1,10 +1,11 @@
-"""Host time of calls on a GPU: Henry against torch.compile and bare launches.
+"""Host time of calls on a GPU: Henry against the same launches by the driver alone, and torch.compile.
 
     gpu_host.py --subject PROGRAM [-o RESULTS.jsonl] [--device cuda] [--no-inductor]
 
 Two functions of 1,024 elements: one kernel, and 20 kernels of which each needs the one before. For Henry: what the launches of a run take on the host
-(`submit_us`), and a whole call, with inputs and outputs in the host's memory (`call_us`) and in that of the device (`call_there_us`); on CUDA beside as many
-launches of an empty kernel by the driver alone, with a wait behind them. For torch.compile: a call, without waiting, and with.
+(`submit_us`), and a whole call, with inputs and outputs in the host's memory (`call_us`) and in that of the device (`call_there_us`). On CUDA `turns`
+besides: launches, and calls with tensors on the device, in turns with the same launches, arguments and wait by the driver alone (gpu_turns.h). For
+torch.compile: a call, without waiting, and with.
 """
 
 import argparse
@@ -63,7 +64,7 @@ def measure(options, name, function):
             result["henry_failed"] = done.stderr.strip() or f"status {done.returncode}"
         else:
             subject = json.loads(done.stdout)
-            result.update({k: subject[k] for k in ("kernels", "submit_us", "call_us", "call_there_us", "bare_launch_us", "bare_run_us") if k in subject})
+            result.update({k: subject[k] for k in ("kernels", "submit_us", "call_us", "call_there_us", "turns") if k in subject})
         if options.device.startswith("cuda") and not options.no_inductor:
             inputs = [t.cuda() for t in inputs]
             compiled = torch.compile(function, dynamic=False)
@@ -80,9 +81,10 @@ def describe(line):
     text = f"{line['host']}: {line['kernels']} kernels, launches {line['submit_us']:.2f} us, call {line['call_us']:.2f} us"
     if "call_there_us" in line:
         text += f", with tensors on the device {line['call_there_us']:.2f} us"
-    if "bare_launch_us" in line:
-        above = 1e3 * (line["submit_us"] / line["kernels"] - line["bare_launch_us"])
-        text += f"; by the driver alone a launch {line['bare_launch_us']:.2f} us (Henry {above:+.0f} ns), all and waiting {line['bare_run_us']:.2f} us"
+    if "turns" in line:
+        t = line["turns"]
+        text += f"; in turns: a launch {t['launch_ns']:.0f} ns, by the driver alone {t['bare_launch_ns']:.0f} ({t['launch_above_ns']:+.0f})"
+        text += f", a call {t['call_us']:.2f} us, by the driver alone {t['bare_call_us']:.2f} ({t['call_above_us']:+.2f}; without a context {t['apart_above_us']:+.2f})"
     if "inductor_us" in line:
         text += f"; torch.compile {line['inductor_us']:.1f} us, with waiting {line['inductor_waited_us']:.1f} us"
     return text

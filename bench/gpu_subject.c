@@ -13,8 +13,9 @@
  * cache has what a run reads. That needs the runtime's own functions.
  *
  * Host time: `call_us` is a call with inputs and outputs in the host's memory, `call_there_us` one with
- * both in that of the device. `submit_us` is what it takes to give the steps of a run to the device. --bare: also what
- * as many launches take that call the driver directly (gpu_launch.h; CUDA only). --no-calls: no call is timed.
+ * both in that of the device. `submit_us` is what it takes to give the steps of a run to the device. --bare: also
+ * `turns`, where runs and their launches by the driver alone take turns (gpu_turns.h; CUDA only). --no-calls: no
+ * call is timed.
  *
  * --graphs: also a module whose runs are CUDA graphs: `graph_us` a run of the steps, as device_us, `graph_call_us` and
  * `graph_call_there_us` a call. `graph_runs` is 0 where the steps are launched one by one in spite of it.
@@ -25,9 +26,9 @@
 #include "base/device.h"
 #include "base/file.h"
 #include "base/trace.h"
-#include "bench/gpu_launch.h"
 #include "bench/gpu_steps.h"
 #include "bench/gpu_there.h"
+#include "bench/gpu_turns.h"
 #include "bench/median.h"
 #include "henry/henry.h"
 #include "ir/dtype.h"
@@ -63,7 +64,7 @@ typedef struct subject {
     int64_t runs;      /* in a block */
     double run_us[BLOCKS];
     double submit_us;
-    bare_launches bare;
+    gpu_turns turns;
     /* with CUDA graphs; 0 runs: there were none */
     uint64_t graph_runs;
     int64_t graph_call_ns, graph_call_there_ns;
@@ -229,11 +230,21 @@ static hn_status call_there(subject *s, int64_t *out_ns) {
     return NULL;
 }
 
+/* A program of which that cannot be told has no such figure. */
+static hn_status take_turns(subject *s) {
+    hn_status status = gpu_turns_measure(s->module, s->inputs, s->input_count, &s->turns);
+    if (hn_status_code(status) != HN_UNSUPPORTED) return status;
+    hn_status_free(status);
+    s->turns.launches = 0;
+    return NULL;
+}
+
 /* Of devices that take such tensors. */
 static hn_status time_calls_there(subject *s, int64_t *out_ns) {
     if (s->module->place_count == 1 || !s->module->device->facts.has_addresses) return NULL;
     HN_TRY(move_inputs(s));
     HN_TRY(time_calls(s, call_there, out_ns));
+    if (s->o.bare && !s->module->records) HN_TRY(take_turns(s));
     for (uint32_t k = 0; k < s->input_count; k++) {
         hn_tensor_release(s->inputs[k]);
         s->inputs[k] = NULL;
@@ -309,14 +320,21 @@ static hn_status make_sets(subject *s, const hn_context *c) {
     return s->module->device->ops->finish(c->places[HN_PLACE_KERNELS].queue, &fault);
 }
 
+static hn_status submit_run(subject *s, hn_context *c, void **set) {
+    for (uint32_t k = 0; k < s->module->io_count; k++)
+        if (set[k]) c->io[k] = set[k];
+    return hn_steps_run(s->module, c);
+}
+
+/* The device's context is looked at once, as in a run. */
 static hn_status submit_runs(subject *s, hn_context *c, int64_t count) {
-    for (int64_t r = 0; r < count; r++) {
-        void **set = s->sets[r % s->set_count];
-        for (uint32_t k = 0; k < s->module->io_count; k++)
-            if (set[k]) c->io[k] = set[k];
-        HN_TRY(hn_steps_run(s->module, c));
-    }
-    return NULL;
+    hn_queue *queue = c->places[HN_PLACE_KERNELS].queue;
+    hn_status status = NULL;
+    hn_queue_enter(queue);
+    for (int64_t r = 0; r < count && !status; r++)
+        status = submit_run(s, c, s->sets[r % s->set_count]);
+    hn_queue_leave(queue);
+    return status;
 }
 
 /* By the device's clock, or else the host's. A module with graphs has queues without times. */
@@ -443,9 +461,7 @@ static void print_report(subject *s) {
     if (s->call_there_ns) printf(", \"call_there_us\": %.2f", (double)s->call_there_ns / 1e3);
     printf(", \"device_min_us\": %.3f", s->run_us[0]); /* they are sorted now */
     printf(", \"submit_us\": %.3f", s->submit_us);
-    if (s->o.bare)
-        printf(", \"bare_launch_us\": %.3f, \"bare_run_us\": %.3f", s->bare.launch_ns / 1e3,
-               s->bare.run_us);
+    if (s->turns.launches) gpu_turns_print(&s->turns);
     if (s->o.graphs) {
         printf(", \"graph_runs\": %llu, \"graph_us\": %.3f", (unsigned long long)s->graph_runs,
                s->graph_us);
@@ -477,8 +493,6 @@ static hn_status measure(subject *s) {
                              &s->traffic));
     HN_TRY(run_steps(s));
     if (s->o.graphs) HN_TRY(time_graphs(s));
-    if (s->o.bare)
-        HN_TRY(bare_launches_measure(device.number, s->stats.kernels_generated, &s->bare));
     print_report(s);
     return NULL;
 }

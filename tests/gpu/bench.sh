@@ -29,7 +29,8 @@ try_subject() {
     export LD_LIBRARY_PATH=$build/cuda_standin
     if [ ! -e "$LD_LIBRARY_PATH/libcuda.so.1" ]; then
         skipped=$((skipped + 1))
-    elif subject --device cuda --graphs; then
+    elif subject --device cuda --graphs --bare; then
+        told_or_fail 'told["turns"]["launches"] == 2 and told["turns"]["call_us"] > told["turns"]["bare_call_us"] > 0 and told["turns"]["bare_launch_ns"] > 0'
         told_or_fail 'told["graph_runs"] > 0 and told["graph_us"] > 0 and told["graph_call_there_us"] > 0 and told["call_there_us"] > 0'
     elif grep -qi nvrtc "$work/subject.err"; then
         skipped=$((skipped + 1)) # kernels cannot be compiled here

@@ -47,7 +47,8 @@ def models():
 
 def host():
     yield {"what": "host"} | RUN
-    yield {"host": "one kernel", "kernels": 1, "submit_us": 3.05, "bare_launch_us": 3.0, "bare_run_us": 8.0, "call_there_us": 8.9, "call_us": 15.0, "inductor_waited_us": 44.0}
+    yield {"host": "one kernel", "kernels": 1, "submit_us": 3.05, "call_there_us": 8.9, "call_us": 15.0, "inductor_waited_us": 44.0, "turns": {
+        "launches": 1, "launch_ns": 3050, "bare_launch_ns": 2990, "launch_above_ns": 50, "call_us": 8.9, "bare_call_us": 8.0, "call_above_us": 0.9, "apart_above_us": 1.2}}
 
 
 def profile():
