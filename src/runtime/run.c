@@ -129,14 +129,16 @@ static hn_status submit_work(hn_module *m, hn_context *c, uint32_t input_count) 
     if (m->stages.count) hn_bound_forget(m, c->bounds[0]);
     HN_TRY(hn_outputs_begin(m, c));
     HN_TRY(hn_steps_run(m, c));
-    HN_TRY(hn_outputs_fetch(m, c));
-    return c->has_stream ? m->device->ops->let_caller_wait(queue, c->stream) : NULL;
+    return hn_outputs_fetch(m, c);
 }
 
-/* Gives all work to the device, but for what the host must see first. */
+/* Gives all work to the device, but for what the host must see first. The host goes on, so the
+ * caller's stream waits. */
 static hn_status submit(hn_module *m, hn_context *c, uint32_t input_count) {
     enter_queue(c);
     hn_status status = submit_work(m, c, input_count);
+    if (!status && c->has_stream)
+        status = m->device->ops->let_caller_wait(c->places[HN_PLACE_KERNELS].queue, c->stream);
     leave_queue(c);
     return status;
 }

@@ -65,13 +65,13 @@ typedef struct hn_device_options {
     hn_device_allocator memory;
 } hn_device_options;
 
-/* A row's own struct begins with this. `open` sets everything but `refs` and `pid`. */
+/* A row's own struct begins with this. `open` sets everything but `refs` and `process`. */
 typedef struct hn_dev {
     const hn_device_ops *ops;
     uint32_t number;
     hn_device_facts facts;
     atomic_uint refs; /* devices.c */
-    pid_t pid;        /* of the process that opened it */
+    int64_t process;  /* that opened it (devices.c) */
 } hn_dev;
 
 typedef struct hn_queue_options {

@@ -4,6 +4,8 @@
 #include "base/compiler.h"
 #include "base/device.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <unistd.h>
 
 static const hn_device_ops *const rows[] = {HN_DEVICE_ROWS_OF_TESTS & hn_device_cpu,
@@ -36,10 +38,28 @@ void hn_device_kinds_print(hn_strbuf *out) {
         hn_strbuf_printf(out, "%s%s", k ? ", " : "", hn_device_name(rows[k]->kind));
 }
 
+/* ---- processes: each run asks whether this one has opened the device, and getpid is a system call.
+ * So forks are counted. ---- */
+
+static atomic_uint forks; /* from the process that has loaded the library to this one */
+static bool are_counted;  /* or there was no memory for that */
+
+static void count_fork(void) { atomic_fetch_add_explicit(&forks, 1, memory_order_relaxed); }
+static void watch_forks(void) { are_counted = pthread_atfork(NULL, NULL, count_fork) == 0; }
+
+/* Another number than that of the process which this one was forked from. */
+static int64_t this_process(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, watch_forks);
+    return are_counted ? atomic_load_explicit(&forks, memory_order_relaxed) : getpid();
+}
+
+/* ---- open devices ---- */
+
 hn_status hn_dev_open(const hn_device_ops *ops, const hn_device_options *options, hn_dev **out) {
     HN_TRY(ops->open(options, out));
     atomic_init(&(*out)->refs, 1);
-    (*out)->pid = getpid();
+    (*out)->process = this_process();
     return NULL;
 }
 
@@ -56,7 +76,9 @@ void hn_dev_release(hn_dev *dev) {
 
 /* ---- fork ---- */
 
-bool hn_dev_is_here(const hn_dev *dev) { return dev->facts.is_host || dev->pid == getpid(); }
+bool hn_dev_is_here(const hn_dev *dev) {
+    return dev->facts.is_host || dev->process == this_process();
+}
 
 hn_status hn_dev_check(const hn_dev *dev) {
     if (hn_dev_is_here(dev)) return NULL;

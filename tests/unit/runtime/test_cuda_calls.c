@@ -52,11 +52,9 @@ static void check_calls(bool has_graphs, const char *launches) {
              launches);
     expect_calls(&c, m, &plain, from, to, wanted);
     expect_calls(&c, m, &plain, from, NULL, wanted);
-    /* behind work of the caller's, and before it */
-    snprintf(
-        wanted, sizeof wanted,
-        "cuCtxGetCurrent cuEventRecord cuStreamWaitEvent %scuEventRecord cuStreamWaitEvent " WAIT,
-        launches);
+    /* behind work of the caller's; what the caller does next is behind the wait */
+    snprintf(wanted, sizeof wanted, "cuCtxGetCurrent cuEventRecord cuStreamWaitEvent %s" WAIT,
+             launches);
     expect_calls(&c, m, &ordered, in, out, wanted);
     /* in a thread that has no context: it is pushed once, and popped */
     hn_cuda_context own = NULL;

@@ -720,8 +720,13 @@ TEST(a_forked_child_is_refused) {
             status && strstr(hn_status_message(status), "before this process was forked");
         hn_status_free(status);
         hn_dev_release(f.dev); /* nothing of the driver is called */
-        _exit(is_told && hn_dev_check(f.dev) ? 0 : 1);
+        const pid_t grandchild = fork();
+        if (grandchild == 0) _exit(hn_dev_is_here(f.dev));
+        int there = -1;
+        const bool is_ended = waitpid(grandchild, &there, 0) == grandchild;
+        _exit(is_told && is_ended && there == 0 && !hn_dev_is_here(f.dev) ? 0 : 1);
     }
+    EXPECT(hn_dev_is_here(f.dev));
     int result = -1;
     EXPECT(waitpid(child, &result, 0) == child && result == 0);
     end(&f);
