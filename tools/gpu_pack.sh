@@ -13,7 +13,7 @@ cmake --build "$build" --target gpu_pack_programs >"$build/gpu-pack.log" 2>&1 ||
 rm -rf "$pack"/{tests,bench,examples,shared,*.sh,about.txt}
 mkdir -p "$pack"/tests/{devices,models,gpu,ops} "$pack"/tests/cli "$pack"/examples/data "$pack"/bench "$pack"/shared
 cp tests/devices/run.sh "$pack"/tests/devices/
-cp tests/models/run.sh "$pack"/tests/models/
+cp -r tests/models/run.sh tests/models/*/ "$pack"/tests/models/
 cp tests/gpu/*.{sh,py} "$pack"/tests/gpu/
 cp -r tests/ops/cases "$pack"/tests/ops/
 cp -r tests/cli/data "$pack"/tests/cli/

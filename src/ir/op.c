@@ -155,6 +155,7 @@ static hn_param_kind aten_kind(hn_str type, bool list) {
         hn_param_kind one, many;
     } kinds[] = {
         {"Tensor", HN_PARAM_TENSOR, HN_PARAM_TENSORS},
+        {"State", HN_PARAM_TENSOR, HN_PARAM_TENSORS},
         {"int", HN_PARAM_INT, HN_PARAM_INTS},
         {"SymInt", HN_PARAM_INT, HN_PARAM_INTS},
         {"float", HN_PARAM_FLOAT, HN_PARAM_FLOATS},
@@ -194,6 +195,8 @@ static void parse_aten_type(hn_str type, hn_param *p) {
         if (c == '?') p->optional = true;
     }
     p->kind = aten_kind(base, list);
+    p->is_unread = hn_str_eq(base, HN_STR("State"));
+    p->optional |= p->is_unread;
 }
 
 static uint32_t parse_aten_row(hn_str text, hn_param *out) {

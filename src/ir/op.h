@@ -88,7 +88,8 @@ typedef enum hn_op_trait {
 } hn_op_trait;
 
 /* What an argument of a row may be. ATen Scalars are HN_PARAM_SCALAR, Tensor? is optional TENSOR,
- * bool[] is INTS of 0 and 1, and Layout, Device, MemoryFormat and Generator are STRING. */
+ * bool[] is INTS of 0 and 1, and Layout, Device, MemoryFormat and Generator are STRING.
+ * State is an optional TENSOR that is not read. */
 typedef enum hn_param_kind {
     HN_PARAM_TENSOR,
     HN_PARAM_TENSORS,
@@ -108,6 +109,7 @@ typedef struct hn_param {
     hn_param_kind kind;
     bool optional;       /* NONE is allowed */
     bool mutated;        /* ATen: written in place, "Tensor(a!)" */
+    bool is_unread;      /* ATen: "State": the importer leaves it out */
     bool has_default;    /* ATen */
     hn_str default_text; /* ATen: as in the schema: "1", "None", "True", "[0, 1]", "1e-05" */
     bool optional_elems; /* ATen "Tensor?[]": members of the list may be None */

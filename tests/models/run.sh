@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Whole models against the outputs that PyTorch stored beside them, in both dialects of torch.export, and the odd .pt2 files
-# against the reference interpreter.
+# against the reference interpreter. Models are in shared/models, or in a folder beside this script (there is one dialect of those).
 #     tests/models/run.sh [--quick] [--device DEVICE] [MODEL]...        DEVICE: default cpu
 # Tolerances: whole models sum in other orders than PyTorch, so rtol 1e-4, atol 1e-5; the two kernels of one operator each
 # are held to what torch.testing.assert_close asks of float32.
@@ -11,16 +11,20 @@ shared=${HENRY_TEST_MODELS:-../shared}
 passed=0 failed=0 skipped=0 quick=0 device=cpu
 [ "${1:-}" = --quick ] && { quick=1; shift; }
 [ "${1:-}" = --device ] && { device=$2; shift 2; }
-all="mlp digits_cnn gpt2_tiny bert_tiny llama_tiny mobilenet_v3 layer_norm_backward rms_norm_backward train_step_mlp"
+all="mlp digits_cnn gpt2_tiny bert_tiny llama_tiny mobilenet_v3 layer_norm_backward rms_norm_backward train_step_mlp attention_step"
 if [ ! -d "$shared/models" ]; then
     echo "skipped: no folder '$shared/models'; HENRY_TEST_MODELS names the folder that holds models/ and pt2-cases/"
     echo "0 passed, 0 failed, 1 skipped"
     exit 0
 fi
 
+dir_of() { if [ -d "tests/models/$1" ]; then echo "tests/models/$1"; else echo "$shared/models/$1"; fi; }
+
 # run_model MODEL FILE [options]
 run_model() {
-    local dir=$shared/models/$1 args=() f
+    local dir args=() f
+    dir=$(dir_of "$1")
+    [ -f "$dir/$2" ] || [ "$2" = model.pt2 ] || return
     for f in $(ls "$dir"/input_*.npy | sort -V); do args+=(--input "$f"); done
     for f in $(ls "$dir"/output_*.npy | sort -V); do args+=(--expect "$f"); done
     case $1 in *_backward) ;; *) args+=(--rtol 1e-4 --atol 1e-5) ;; esac
@@ -35,7 +39,8 @@ run_model() {
 
 # emit_model MODEL: as a C project, built and run. One folder for all, so that what they share is compiled once.
 emit_model() {
-    local dir=$shared/models/$1 args=() f out
+    local dir args=() f out
+    dir=$(dir_of "$1")
     for f in $(ls "$dir"/input_*.npy | sort -V); do args+=(-i "$f"); done
     for f in $(ls "$dir"/output_*.npy | sort -V); do args+=(-e "$f"); done
     if out=$("$build/henry" compile "$dir/model.pt2" --emit source -q -o "$project" 2>&1 && make -s -j2 -C "$project" CFLAGS="-O1 -Wall" example 2>&1 &&
@@ -58,7 +63,7 @@ for model in ${*:-$all}; do
     [ "$device" = cpu ] || continue
     run_model "$model" model.pt2 --target-cpu generic
     run_model "$model" model.pt2 --threads 3
-    case $model in mlp | digits_cnn | gpt2_tiny | bert_tiny | mobilenet_v3 | train_step_mlp) emit_model "$model" ;; esac
+    case $model in mlp | digits_cnn | gpt2_tiny | bert_tiny | mobilenet_v3 | train_step_mlp | attention_step) emit_model "$model" ;; esac
 done
 echo "$passed passed, $failed failed, $skipped skipped"
 [ $# -gt 0 ] && exit $((failed != 0))

@@ -21,3 +21,4 @@ def cases(c):
     for shape in ((2, 3, 4), (1, 2, 3, 4)):
         q = c.ramp(shape)
         n("scaled_dot_product_attention.default", q, q, q, None, 0.5), n("scaled_dot_product_attention.default", q, q, q, None, 0.25, True)
+    n("scaled_dot_product_attention.default", c.ramp((1, 4, 3, 4)), q, q, None, 0.5, enable_gqa=True)

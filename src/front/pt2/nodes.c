@@ -147,6 +147,8 @@ static hn_status args_read(hn_pt2_scope *scope, const hn_pt2_node_text *node, hn
             return HN_ERROR(HN_UNSUPPORTED, "argument '" HN_STR_FMT "' is %s", HN_STR_ARG(name),
                             k < 0 ? "not one of this operator's" : "given twice");
         given[k] = true;
+        args[k] = hn_arg_none();
+        if (params[k].is_unread) continue;
         HN_TRY(hn_status_annotate(hn_pt2_arg_read(scope, &arg, &params[k], &args[k]),
                                   "argument '" HN_STR_FMT "'", HN_STR_ARG(params[k].name)));
     }

@@ -68,10 +68,29 @@ TEST(attention_stays_whole) {
         "%y = aten.scaled_dot_product_attention.default(%q, %k, %v, is_causal=true, enable_gqa=true) : f32[2, 4, s0, 8]\n" Y,
         ATTENTION
         "%y = attention(%q, %k, %v, mask=none, scale=0.35355339059327373, causal=true) : f32[2, 4, s0, 8]\n" Y);
+}
+
+#define FLASH(args)                                                                                   \
+    ATTENTION                                                                                         \
+    "%y, _, _, _, _, _, _, _, _ = aten._scaled_dot_product_flash_attention.default(%q, %k, %v, " args \
+    ") : f32[2, 4, s0, 8], _, _, _, _, _, _, _, _\n" Y
+
+TEST(attention_of_training) {
+    /* nobody reads the log-sum-exp: it is not computed */
+    EXPECT_DECOMPOSES(
+        FLASH("0.0, true, false"), ATTENTION
+        "%y = attention(%q, %k, %v, mask=none, scale=0.35355339059327373, causal=true) : f32[2, 4, s0, 8]\n" Y);
+    EXPECT_REFUSES(FLASH("0.5, false, false"), HN_UNSUPPORTED, "dropout");
+    EXPECT_REFUSES(FLASH("0.0, false, true"), HN_UNSUPPORTED, "debug mask");
+    /* PyTorch's flash kernels and others disagree on where the triangle is */
     EXPECT_REFUSES(
-        ATTENTION
-        "%y = aten.scaled_dot_product_attention.default(%q, %k, %v, dropout_p=0.5, enable_gqa=true) : f32[2, 4, s0, 8]\n" Y,
-        HN_UNSUPPORTED, "dropout");
+        "input user %q : f32[1, 1, 3, 8] \"q\"\ninput user %k : f32[1, 1, 5, 8] \"k\"\n"
+        "%y, _, _, _, _, _, _, _, _ = aten._scaled_dot_product_flash_attention.default(%q, %k, %k, 0.0, true, false) : f32[1, 1, 3, 8], _, _, _, _, _, _, _, _\n" Y,
+        HN_UNSUPPORTED, "as many queries as keys");
+    EXPECT_REFUSES(
+        "input user %q : f32[1, 2, 3, 8] \"q\"\ninput user %k : f32[1, 1, 3, 8] \"k\"\ninput user %l : f32[1, 2, 3] \"l\"\n"
+        "%y, _, _ = aten._scaled_dot_product_flash_attention_for_cpu_backward.default(%q, %q, %k, %q, %q, %l, 0.0, false) : f32[1, 2, 3, 8], _, _\n" Y,
+        HN_UNSUPPORTED, "repeated");
 }
 
 #define CONV "input user %x : f32[2, 4, 9, 9] \"x\"\ninput user %w : f32[6, 4, 3, 3] \"w\"\n"

@@ -133,6 +133,7 @@ TEST(index_replays) { replay_family("index", 0); }
 TEST(scatter_replays) { replay_family("scatter", 0); }
 TEST(sort_replays) { replay_family("sort", 0); }
 TEST(upsample_replays) { replay_family("upsample", 0); }
-TEST(random_replays) { replay_family("random", 4); } /* likewise */
+TEST(attention_replays) { replay_family("attention", 7); } /* likewise */
+TEST(random_replays) { replay_family("random", 5); }       /* likewise */
 
 TEST_MAIN
