@@ -117,17 +117,32 @@ typedef struct hn_patch_list {
     uint32_t count, cap;
 } hn_patch_list;
 
+enum { HN_UPLOAD_THREADS = 8 };
+
+/* One of the threads that copy a set of weights, with a queue of its own. */
+typedef struct hn_upload_thread {
+    struct hn_weights *weights;
+    pthread_t thread;
+    hn_event *behind; /* its copies, when all were given to the device */
+} hn_upload_thread;
+
 /* The way of a set of weights to the device (upload.c). */
 typedef struct hn_upload {
     pthread_mutex_t lock; /* of what follows, but for the two atomics */
     pthread_cond_t changed;
-    bool is_placed;   /* there is memory for all */
-    bool is_busy;     /* a thread copies */
-    hn_event *behind; /* the copies, when all were given to the device and may be under way */
-    /* written before the thread begins: */
-    bool has_thread;
-    pthread_t thread;
+    bool is_placed; /* there is memory for all */
+    bool is_busy;   /* somebody copies ... */
+    bool is_given;  /* ... threads, which have given all copies to the device */
+    bool has_failed;
+    uint32_t given, working;      /* threads that have given theirs, and that have not ended */
+    uint32_t storage;             /* the next copy is from here on ... */
+    uint64_t offset;              /* ... bytes */
+    uint64_t bytes;               /* of all copies so far */
+    int64_t begin_ns;             /* of the first copy */
+    int64_t place_ns, prepare_ns; /* for memory of the device; for a queue, the longest */
     hn_module *m;
+    hn_upload_thread threads[HN_UPLOAD_THREADS];
+    uint32_t thread_count;
     atomic_bool is_done, is_stopped;
 } hn_upload;
 
@@ -415,10 +430,10 @@ void hn_weights_release(hn_weights *weights); /* NULL is allowed */
 
 /* upload.c */
 void hn_upload_init(hn_upload *upload);
-void hn_upload_deinit(hn_upload *upload); /* waits for its thread */
+void hn_upload_deinit(hn_upload *upload); /* waits for its threads */
 /* Memory on the device for the storages that kernels read there. */
 hn_status hn_weights_place(const hn_module *m, hn_weights *weights) HN_MUST_USE;
-/* The same, and a thread begins to copy them. Before anybody else has the set. */
+/* The same, and threads begin to copy them. Before anybody else has the set. */
 hn_status hn_weights_upload_begin(hn_module *m, hn_weights *weights) HN_MUST_USE;
 static inline bool hn_weights_are_there(const hn_weights *weights) {
     return atomic_load_explicit(&weights->upload.is_done, memory_order_acquire);

@@ -1,11 +1,12 @@
 /* upload.c: weights on the device that runs the kernels.
  *
- * When a module is opened, a thread copies its weights to the device by a queue of its own, while
- * code and libraries are loaded and the caller prepares inputs. A run whose weights are under way
- * waits until all copies are given to the device, and its queue for an event behind them. Weights
- * that were exchanged are copied by the run that needs them first; so are those of a module with an
- * executor, whose caller brings the threads, and what the thread has failed to copy: then the run
- * tells what is wrong.
+ * When a module is opened, threads copy its weights to the device, each by a queue of its own, while
+ * code and libraries are loaded and the caller prepares inputs. They take parts of equal size one
+ * after the other: one thread reads as fast as a processor copies, and the link to the device is
+ * several times faster. A run whose weights are under way waits until all copies are given to the
+ * device, and its queue for an event behind those of each thread. Weights that were exchanged are
+ * copied by the run that needs them first; so are those of a module with an executor, whose caller
+ * brings the threads, and what the threads have failed to copy: then the run tells what is wrong.
  *
  * Memory for all of them is taken first, so that bounds have their addresses. */
 #include "runtime/module_impl.h"
@@ -40,6 +41,15 @@ static void drop_empty(hn_weights *w) {
     }
 }
 
+/* From the first one on. With the lock held. */
+static void begin_copies(hn_upload *u) {
+    u->storage = 1;
+    u->offset = u->bytes = 0;
+    u->given = 0;
+    u->has_failed = false;
+    u->begin_ns = hn_now_ns();
+}
+
 /* With the lock held. */
 static hn_status place(const hn_module *m, hn_weights *w) {
     hn_status status = NULL;
@@ -47,6 +57,7 @@ static hn_status place(const hn_module *m, hn_weights *w) {
     for (uint32_t k = 1; k < w->count && !status; k++) status = place_one(m, w, k);
     if (status) drop_empty(w);
     w->upload.is_placed = !status;
+    if (!status) begin_copies(&w->upload);
     return status;
 }
 
@@ -60,129 +71,239 @@ hn_status hn_weights_place(const hn_module *m, hn_weights *w) {
 
 /* ---- copies ---- */
 
-static hn_status copy_all(const hn_module *m, hn_weights *w, hn_queue *queue, uint64_t *bytes) {
-    for (uint32_t k = 1; k < w->count; k++) {
-        const uint64_t size = m->view.storages[k].bytes;
-        if (!is_for_device(m, k) || w->is_filled[k] || !size) continue;
+enum { PART = 512 << 10 }; /* bytes: a copy */
+
+typedef struct part {
+    uint32_t storage;
+    uint64_t offset;
+    size_t bytes;
+} part;
+
+/* The next copy; false: there is none, or no need of it. With the lock held. */
+static bool next_part(const hn_module *m, hn_weights *w, part *out) {
+    hn_upload *u = &w->upload;
+    for (; u->storage < w->count; u->storage++, u->offset = 0) {
+        const uint64_t bytes = m->view.storages[u->storage].bytes;
+        if (!is_for_device(m, u->storage) || w->is_filled[u->storage] || u->offset >= bytes)
+            continue;
+        const uint64_t left = bytes - u->offset;
+        *out = (part){u->storage, u->offset, left < PART ? (size_t)left : PART};
+        u->offset += out->bytes;
+        u->bytes += out->bytes;
+        return !u->has_failed;
+    }
+    return false;
+}
+
+static bool take_part(const hn_module *m, hn_weights *w, part *out) {
+    hn_lock(&w->upload.lock);
+    const bool is_one = next_part(m, w, out);
+    hn_unlock(&w->upload.lock);
+    return is_one;
+}
+
+static hn_status copy_parts(const hn_module *m, hn_weights *w, hn_queue *queue) {
+    part p;
+    while (take_part(m, w, &p)) {
         if (atomic_load_explicit(&w->upload.is_stopped, memory_order_relaxed))
             return HN_ERROR(HN_CANCELLED, "the module was released");
-        hn_status status =
-            m->device->ops->copy_in(queue, hn_block_data(w->copies[k]), w->storages[k], size);
+        uint8_t *to = hn_block_data(w->copies[p.storage]);
+        hn_status status = m->device->ops->copy_in(queue, to + p.offset,
+                                                   w->storages[p.storage] + p.offset, p.bytes);
         if (status)
-            return hn_status_annotate(status, "weights of %llu bytes", (unsigned long long)size);
-        *bytes += size;
+            return hn_status_annotate(status, "weights of %llu bytes",
+                                      (unsigned long long)m->view.storages[p.storage].bytes);
     }
     return NULL;
 }
 
-/* All copies are given to the device: runs wait for the event, and go on. */
-static hn_status announce(const hn_module *m, hn_upload *u, hn_queue *queue) {
-    hn_event *event;
-    HN_TRY(m->device->ops->record(queue, &event));
-    hn_lock(&u->lock);
-    u->behind = event;
-    pthread_cond_broadcast(&u->changed);
-    hn_unlock(&u->lock);
-    return NULL;
-}
-
-static hn_status upload_by(hn_module *m, hn_weights *w, hn_queue *queue) {
+static hn_status finish(const hn_module *m, hn_queue *queue) {
     hn_device_fault fault;
-    uint64_t bytes = 0;
-    const int64_t begin = hn_now_ns();
-    hn_status status = copy_all(m, w, queue, &bytes);
-    if (!status) {
-        pthread_mutex_lock(&m->lock);
-        m->stats.weights_uploaded_bytes += bytes;
-        pthread_mutex_unlock(&m->lock);
-        status = announce(m, &w->upload, queue);
-    }
-    hn_status end = m->device->ops->finish(queue, &fault);
-    if (status) hn_status_free(end);
-    else status = end;
+    return m->device->ops->finish(queue, &fault);
+}
+
+static void count_copies(hn_module *m, const hn_upload *u) {
     const int64_t end_ns = hn_now_ns();
-    hn_trace_span("run", "weights to the device", begin, end_ns);
+    hn_trace_span("run", "weights to the device", u->begin_ns, end_ns);
     pthread_mutex_lock(&m->lock);
-    m->stats.weights_upload_ns += end_ns - begin;
+    m->stats.weights_uploaded_bytes += u->bytes;
+    m->stats.weights_upload_ns += end_ns - u->begin_ns;
     pthread_mutex_unlock(&m->lock);
-    return status;
+    hn_log("run", HN_LOG_DEBUG,
+           "weights to the device: %.1f MB in %.2f ms; memory of the device took %.2f ms before "
+           "that, queues with pinned memory %.2f ms",
+           (double)u->bytes / 1e6, (double)(end_ns - u->begin_ns) / 1e6, (double)u->place_ns / 1e6,
+           (double)u->prepare_ns / 1e6);
 }
 
-/* By a queue of their own, whose pinned memory goes when they are there. */
-static hn_status upload(hn_module *m, hn_weights *w, hn_team *team) {
-    hn_queue *queue;
-    const hn_queue_options options = {.team = team, .threads = m->threads, .files = w->shared};
-    HN_TRY(m->device->ops->queue_create(m->device, &options, &queue));
-    hn_status status = upload_by(m, w, queue);
-    hn_queue_destroy(queue);
-    return status;
-}
-
-/* With the lock held. */
-static void end_upload(const hn_module *m, hn_weights *w, bool is_good) {
+/* Nobody copies any more. With the lock held. */
+static void end_upload(hn_module *m, hn_weights *w) {
     hn_upload *u = &w->upload;
-    u->is_busy = false;
-    m->device->ops->event_free(u->behind);
-    u->behind = NULL;
+    const bool is_good = !u->has_failed;
+    u->is_busy = u->is_given = false;
+    for (uint32_t k = 0; k < u->thread_count; k++) {
+        m->device->ops->event_free(u->threads[k].behind);
+        u->threads[k].behind = NULL;
+    }
     for (uint32_t k = 0; k < w->count && is_good; k++) w->is_filled[k] = true;
+    if (is_good) count_copies(m, u);
     atomic_store_explicit(&u->is_done, is_good, memory_order_release);
     pthread_cond_broadcast(&u->changed);
 }
 
-/* ---- the thread ---- */
+/* ---- threads ---- */
 
-static void *upload_thread(void *context) {
-    hn_weights *w = context;
-    hn_team team = {.limit = 0};
-    hn_status status = upload(w->upload.m, w, &team);
-    hn_team_end(&team);
-    if (status && hn_status_code(status) != HN_CANCELLED)
+static void note_failure(hn_upload *u, hn_status status) {
+    if (!status) return;
+    hn_lock(&u->lock);
+    const bool is_first = !u->has_failed;
+    u->has_failed = true;
+    hn_unlock(&u->lock);
+    if (is_first && hn_status_code(status) != HN_CANCELLED)
         hn_log("run", HN_LOG_WARN, "weights were not copied when the module was opened: %s",
                hn_status_message(status));
-    hn_lock(&w->upload.lock);
-    end_upload(w->upload.m, w, !status);
-    hn_unlock(&w->upload.lock);
     hn_status_free(status);
+}
+
+/* Until there is memory for the weights; false: there is none. */
+static bool wait_for_memory(hn_upload *u, int64_t prepare_ns) {
+    hn_lock(&u->lock);
+    if (prepare_ns > u->prepare_ns) u->prepare_ns = prepare_ns;
+    while (!u->is_placed && !atomic_load_explicit(&u->is_stopped, memory_order_relaxed))
+        pthread_cond_wait(&u->changed, &u->lock);
+    const bool is_placed = u->is_placed;
+    hn_unlock(&u->lock);
+    return is_placed;
+}
+
+/* Runs wait for the events of all threads, and go on. */
+static void announce(hn_upload *u, hn_upload_thread *t, hn_event *behind) {
+    hn_lock(&u->lock);
+    t->behind = behind;
+    u->given++;
+    u->is_given = u->given == u->thread_count && !u->has_failed;
+    if (u->is_given) pthread_cond_broadcast(&u->changed);
+    hn_unlock(&u->lock);
+}
+
+static hn_status copy_by(hn_upload_thread *t, hn_queue *queue) {
+    const hn_module *m = t->weights->upload.m;
+    hn_event *behind = NULL;
+    hn_status status = copy_parts(m, t->weights, queue);
+    if (!status) status = m->device->ops->record(queue, &behind);
+    if (!status) announce(&t->weights->upload, t, behind);
+    hn_status late = finish(m, queue);
+    if (!status) return late;
+    hn_status_free(late);
+    return status;
+}
+
+/* Pinned memory takes as long as copies do: it is made while memory of the device is. */
+static hn_status upload_by(hn_upload_thread *t) {
+    hn_upload *u = &t->weights->upload;
+    hn_queue *queue;
+    const hn_queue_options options = {.files = t->weights->shared, .copy_bytes = PART};
+    const int64_t begin = hn_now_ns();
+    HN_TRY(u->m->device->ops->queue_create(u->m->device, &options, &queue));
+    hn_status status = wait_for_memory(u, hn_now_ns() - begin) ? copy_by(t, queue) : NULL;
+    hn_queue_destroy(queue);
+    return status;
+}
+
+static void *upload_thread(void *context) {
+    hn_upload_thread *t = context;
+    hn_upload *u = &t->weights->upload;
+    note_failure(u, upload_by(t));
+    hn_lock(&u->lock);
+    if (--u->working == 0) end_upload(u->m, t->weights);
+    hn_unlock(&u->lock);
     return NULL;
 }
 
-static bool has_any(const hn_module *m, const hn_weights *w) {
+static uint64_t bytes_of(const hn_module *m, const hn_weights *w) {
+    uint64_t sum = 0;
     for (uint32_t k = 1; k < w->count; k++)
-        if (is_for_device(m, k) && m->view.storages[k].bytes) return true;
-    return false;
+        if (is_for_device(m, k)) sum += m->view.storages[k].bytes;
+    return sum;
+}
+
+/* As many as the module may use, and the weights have parts. With the lock held. */
+static void start_threads(hn_module *m, hn_weights *w, uint64_t bytes) {
+    hn_upload *u = &w->upload;
+    const uint64_t parts = (bytes + PART - 1) / PART;
+    uint32_t wanted = m->threads < HN_UPLOAD_THREADS ? (uint32_t)m->threads : HN_UPLOAD_THREADS;
+    if (wanted > parts) wanted = (uint32_t)parts;
+    u->m = m;
+    for (uint32_t k = 0; k < wanted; k++) {
+        hn_upload_thread *t = &u->threads[u->thread_count];
+        t->weights = w;
+        if (hn_thread_start(&t->thread, NULL, upload_thread, t) == 0) u->thread_count++;
+    }
+    u->working = u->thread_count;
+    u->is_busy = u->working > 0;
+}
+
+/* Tells the threads that there is memory, or that there will be none. */
+static void let_go(hn_upload *u, bool is_placed, int64_t place_ns) {
+    hn_lock(&u->lock);
+    u->place_ns = place_ns;
+    if (!is_placed) atomic_store_explicit(&u->is_stopped, true, memory_order_relaxed);
+    pthread_cond_broadcast(&u->changed);
+    hn_unlock(&u->lock);
 }
 
 hn_status hn_weights_upload_begin(hn_module *m, hn_weights *w) {
     hn_upload *u = &w->upload;
+    const uint64_t bytes = m->place_count > 1 ? bytes_of(m, w) : 0;
     if (m->place_count == 1) return NULL;
-    HN_TRY(hn_weights_place(m, w));
-    if (!has_any(m, w)) atomic_store_explicit(&u->is_done, true, memory_order_release);
-    if (m->executor.run || hn_weights_are_there(w)) return NULL;
-    u->m = m;
-    u->is_busy = true;
-    u->has_thread = hn_thread_start(&u->thread, NULL, upload_thread, w) == 0;
-    if (!u->has_thread) u->is_busy = false; /* else the thread's to say, perhaps already */
-    return NULL;
+    if (!bytes) atomic_store_explicit(&u->is_done, true, memory_order_release);
+    hn_lock(&u->lock);
+    if (bytes && !m->executor.run) start_threads(m, w, bytes);
+    hn_unlock(&u->lock);
+    const int64_t begin = hn_now_ns();
+    hn_status status = hn_weights_place(m, w);
+    let_go(u, !status, hn_now_ns() - begin);
+    return status;
 }
 
 /* ---- waiting ---- */
+
+static hn_status upload_alone(const hn_module *m, hn_weights *w, hn_team *team) {
+    hn_queue *queue;
+    const hn_queue_options options = {.team = team, .threads = m->threads, .files = w->shared};
+    HN_TRY(m->device->ops->queue_create(m->device, &options, &queue));
+    hn_status status = copy_parts(m, w, queue);
+    hn_status late = finish(m, queue);
+    if (status) hn_status_free(late);
+    else status = late;
+    hn_queue_destroy(queue);
+    return status;
+}
 
 /* With the lock held, which it gives up meanwhile: by the calling thread. */
 static hn_status upload_here(hn_module *m, hn_weights *w, hn_team *team) {
     hn_upload *u = &w->upload;
     u->is_busy = true;
+    begin_copies(u);
     hn_unlock(&u->lock);
-    hn_status status = upload(m, w, team);
+    hn_status status = upload_alone(m, w, team);
     hn_lock(&u->lock);
-    end_upload(m, w, !status);
+    u->has_failed = status != NULL;
+    end_upload(m, w);
     return status;
+}
+
+static hn_status wait_behind(const hn_module *m, const hn_upload *u, hn_queue *queue) {
+    for (uint32_t k = 0; k < u->thread_count; k++)
+        HN_TRY(m->device->ops->wait(queue, u->threads[k].behind));
+    return NULL;
 }
 
 /* With the lock held. */
 static hn_status wait_for_it(hn_module *m, hn_weights *w, hn_team *team, hn_queue *queue) {
     hn_upload *u = &w->upload;
-    while (u->is_busy && !u->behind) pthread_cond_wait(&u->changed, &u->lock);
-    if (u->behind) return m->device->ops->wait(queue, u->behind);
+    while (u->is_busy && !u->is_given) pthread_cond_wait(&u->changed, &u->lock);
+    if (u->is_busy) return wait_behind(m, u, queue);
     return hn_weights_are_there(w) ? NULL : upload_here(m, w, team);
 }
 
@@ -194,11 +315,11 @@ hn_status hn_weights_upload_wait(hn_module *m, hn_weights *w, hn_team *team, hn_
     return status;
 }
 
-/* Behind a run nothing is to be waited for but the thread's end, which knows the time. */
+/* Behind a run nothing is to be waited for but the threads' end, which know the time. */
 void hn_weights_upload_settle(hn_weights *w) {
     hn_upload *u = &w->upload;
     hn_lock(&u->lock);
-    while (u->is_busy && u->behind) pthread_cond_wait(&u->changed, &u->lock);
+    while (u->is_busy && u->is_given) pthread_cond_wait(&u->changed, &u->lock);
     hn_unlock(&u->lock);
 }
 
@@ -224,11 +345,11 @@ void hn_upload_init(hn_upload *u) {
     atomic_init(&u->is_stopped, false);
 }
 
-/* A forked child has neither the thread nor a lock that can be relied on. */
+/* A forked child has neither the threads nor a lock that can be relied on. */
 void hn_upload_deinit(hn_upload *u) {
-    if (u->has_thread && !hn_dev_is_here(u->m->device)) return;
+    if (u->thread_count && !hn_dev_is_here(u->m->device)) return;
     atomic_store_explicit(&u->is_stopped, true, memory_order_relaxed);
-    if (u->has_thread) pthread_join(u->thread, NULL);
+    for (uint32_t k = 0; k < u->thread_count; k++) pthread_join(u->threads[k].thread, NULL);
     pthread_cond_destroy(&u->changed);
     pthread_mutex_destroy(&u->lock);
 }

@@ -125,6 +125,12 @@ typedef struct cuda_landing {
     size_t bytes;
 } cuda_landing;
 
+/* What large copies to the device have taken so far, for the log. */
+typedef struct cuda_stage_times {
+    uint64_t bytes;
+    int64_t pin_ns, read_ns, give_ns, wait_ns; /* wait: for a piece to be free again */
+} cuda_stage_times;
+
 typedef struct cuda_stage {
     cuda_stage_piece pieces[HN_CUDA_STAGE_PIECES];
     size_t piece_bytes;
@@ -135,10 +141,13 @@ typedef struct cuda_stage {
     uint32_t landing_count, landing_room;
     cuda_landing *copies;
     uint32_t copy_count, copy_cap;
+    cuda_stage_times times;
 } cuda_stage;
 
 typedef struct cuda_queue cuda_queue;
 
+/* Pieces for copies to the device of so many bytes each, before there is one. */
+hn_status hn_cuda_stage_open(cuda_queue *q, size_t copy_bytes) HN_MUST_USE;
 hn_status hn_cuda_stage_in(cuda_queue *q, hn_cuda_address to, const void *from_host,
                            size_t bytes) HN_MUST_USE;
 hn_status hn_cuda_stage_out(cuda_queue *q, void *to_host, hn_cuda_address from,

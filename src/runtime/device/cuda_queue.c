@@ -28,11 +28,12 @@ static hn_status open_words(cuda_queue *q) {
     return NULL;
 }
 
-static hn_status open_queue(cuda_queue *q) {
+/* A queue for copies has no words. */
+static hn_status open_queue(cuda_queue *q, size_t copy_bytes) {
     cuda_dev *d = dev_of(&q->base);
     HN_TRY(hn_cuda_check(d, d->cuda.cuStreamCreate(&q->stream, HN_CUDA_STREAM_NON_BLOCKING),
                          "cuStreamCreate"));
-    return open_words(q);
+    return copy_bytes ? hn_cuda_stage_open(q, copy_bytes) : open_words(q);
 }
 
 static void free_queue(cuda_queue *q) {
@@ -53,13 +54,13 @@ hn_status hn_cuda_queue_create(hn_dev *dev, const hn_queue_options *options, hn_
     hn_status status = q ? NULL : HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a queue");
     if (!status) {
         q->base.dev = dev;
-        q->step_count = options->step_count ? options->step_count : 1;
+        q->step_count = options->step_count || options->copy_bytes ? options->step_count : 1;
         q->has_times = options->profile;
         q->team = options->team;
         q->threads = options->team && options->threads > 1 ? options->threads : 1;
         q->files = options->files;
         q->is_idle = true;
-        status = open_queue(q);
+        status = open_queue(q, options->copy_bytes);
         if (status) free_queue(q);
         else *out = &q->base;
     }
@@ -170,7 +171,7 @@ hn_status hn_cuda_copy(hn_queue *queue, void *to, const void *from, size_t bytes
 /* Numbers go through pinned memory; of more the driver sees to it. */
 static hn_status read_now(cuda_queue *q, void *to_host, hn_cuda_address from, size_t bytes) {
     cuda_dev *d = dev_of(&q->base);
-    void *to = bytes <= NUMBER_BYTES ? q->pinned : to_host;
+    void *to = bytes <= NUMBER_BYTES && q->pinned ? q->pinned : to_host;
     HN_TRY(hn_cuda_check(d, d->cuda.cuMemcpyDtoHAsync(to, from, bytes, q->stream),
                          "cuMemcpyDtoHAsync"));
     HN_TRY(wait_for_all(q));

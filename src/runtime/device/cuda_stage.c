@@ -4,6 +4,9 @@
  * the caller's that is pinned needs none of it. */
 #include "runtime/device/cuda.h"
 
+#include "base/log.h"
+#include "base/trace.h"
+
 #include <stdlib.h>
 
 enum {
@@ -39,8 +42,10 @@ static bool is_pinned(cuda_queue *q, const void *host, size_t bytes) {
 
 static hn_status pin(cuda_queue *q, size_t bytes, uint8_t **out) {
     void *memory = NULL;
+    const int64_t begin = hn_now_ns();
     HN_TRY(hn_cuda_check(dev_of(q), dev_of(q)->cuda.cuMemHostAlloc(&memory, bytes, 0),
                          "cuMemHostAlloc"));
+    q->stage.times.pin_ns += hn_now_ns() - begin;
     *out = memory;
     return NULL;
 }
@@ -108,7 +113,7 @@ static void drop_pieces(cuda_queue *q) {
     reset_pieces(&q->stage);
 }
 
-/* The memory of a piece, when it is used for the first time: pinning takes a millisecond for some
+/* The memory of a piece, when it is used for the first time: pinning takes a millisecond for two
  * MiB. */
 static hn_status open_piece(cuda_queue *q, cuda_stage_piece *piece) {
     if (piece->memory) return NULL;
@@ -127,6 +132,12 @@ static hn_status grow_pieces(cuda_queue *q, size_t bytes) {
     if (q->stage.piece_bytes) HN_TRY(wait_for_queue(q));
     drop_pieces(q);
     q->stage.piece_bytes = wanted;
+    return NULL;
+}
+
+hn_status hn_cuda_stage_open(cuda_queue *q, size_t copy_bytes) {
+    HN_TRY(grow_pieces(q, copy_bytes));
+    for (uint32_t k = 0; k < HN_CUDA_STAGE_PIECES; k++) HN_TRY(open_piece(q, &q->stage.pieces[k]));
     return NULL;
 }
 
@@ -155,18 +166,41 @@ static hn_status copy_to(cuda_queue *q, hn_cuda_address to, const void *from, si
                          "cuMemcpyHtoDAsync");
 }
 
+/* A piece with room in it. */
+static hn_status find_room(cuda_queue *q, cuda_stage_piece **out) {
+    cuda_stage *s = &q->stage;
+    const bool is_full = s->pieces[s->piece].used == s->piece_bytes;
+    const int64_t begin = is_full ? hn_now_ns() : 0;
+    if (is_full) HN_TRY(next_piece(q));
+    if (is_full) s->times.wait_ns += hn_now_ns() - begin;
+    *out = &s->pieces[s->piece];
+    return open_piece(q, *out);
+}
+
+/* Of small copies nobody asks for the time. */
+static int64_t now_for(size_t bytes) { return bytes >= PIECE_LEAST ? hn_now_ns() : 0; }
+
+static hn_status copy_part(cuda_queue *q, hn_cuda_address to, uint8_t *at, const uint8_t *from,
+                           size_t bytes) {
+    cuda_stage_times *t = &q->stage.times;
+    const int64_t begin = now_for(bytes);
+    copy_on_host(q, at, from, bytes);
+    const int64_t read = now_for(bytes);
+    HN_TRY(copy_to(q, to, at, bytes));
+    t->give_ns += now_for(bytes) - read;
+    t->read_ns += read - begin;
+    t->bytes += bytes;
+    return NULL;
+}
+
 /* As much as there is room for; small copies begin at multiples of 64 bytes. */
 static hn_status stage_part(cuda_queue *q, hn_cuda_address to, const uint8_t *from, size_t bytes,
                             size_t *out_done) {
-    cuda_stage *s = &q->stage;
-    if (s->pieces[s->piece].used == s->piece_bytes) HN_TRY(next_piece(q));
-    cuda_stage_piece *piece = &s->pieces[s->piece];
-    HN_TRY(open_piece(q, piece));
-    const size_t room = s->piece_bytes - piece->used;
+    cuda_stage_piece *piece;
+    HN_TRY(find_room(q, &piece));
+    const size_t room = q->stage.piece_bytes - piece->used;
     const size_t part = bytes < room ? bytes : room;
-    uint8_t *at = piece->memory + piece->used;
-    copy_on_host(q, at, from, part);
-    HN_TRY(copy_to(q, to, at, part));
+    HN_TRY(copy_part(q, to, piece->memory + piece->used, from, part));
     piece->used += (part + 63) / 64 * 64; /* pieces are multiples of it */
     *out_done = part;
     return NULL;
@@ -305,8 +339,20 @@ void hn_cuda_stage_finish(cuda_queue *q, bool is_good) {
     shrink_landings(q);
 }
 
+static void tell_times(const cuda_stage *s) {
+    enum { TELL_FROM = 1 << 20 }; /* bytes */
+    const cuda_stage_times *t = &s->times;
+    if (t->bytes < TELL_FROM || !hn_log_on("run", HN_LOG_DEBUG)) return;
+    hn_log("run", HN_LOG_DEBUG,
+           "a queue has copied %.1f MB to the device: pinned memory %.2f ms, reading %.2f ms, "
+           "calls of the driver %.2f ms, waiting for the device %.2f ms",
+           (double)t->bytes / 1e6, (double)t->pin_ns / 1e6, (double)t->read_ns / 1e6,
+           (double)t->give_ns / 1e6, (double)t->wait_ns / 1e6);
+}
+
 void hn_cuda_stage_deinit(cuda_queue *q) {
     cuda_stage *s = &q->stage;
+    tell_times(s);
     drop_pieces(q);
     for (uint32_t k = 0; k < HN_CUDA_STAGE_PIECES; k++)
         if (s->pieces[k].left) (void)dev_of(q)->cuda.cuEventDestroy(s->pieces[k].left);

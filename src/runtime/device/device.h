@@ -84,6 +84,9 @@ typedef struct hn_queue_options {
     bool profile; /* events of the queue have times */
     /* whose files `copy_in` may read in place of the maps of them; outlives the queue. NULL: none */
     const hn_ext_shared *files;
+    /* the queue is for `copy_in` of so many bytes each, mostly, and for no steps: what they go
+     * through is there at once. 0: it comes when it is needed */
+    size_t copy_bytes;
 } hn_queue_options;
 
 /* A row's own struct begins with this. */
