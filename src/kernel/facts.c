@@ -18,7 +18,9 @@ const hn_gpu_facts hn_gpu_facts_common = {
                .mixed_slabs_factor = 4,
                .mixed_min_elems = 4 << 20,
                .mixed_min_rows = 8,
-               .mixed_columns_max = 8192},
+               .mixed_columns_max = 8192,
+               .mixed_all_columns_max = 8192,
+               .mixed_combines_once = true},
     .warp = 32,
     .shuffle = 1,
     .threads_max = 256,
@@ -123,7 +125,9 @@ static const hn_operations nvidia_operations = {
                    .mixed_slabs_factor = 16,                                                       \
                    .mixed_min_elems = 4 << 20,                                                     \
                    .mixed_min_rows = 8,                                                            \
-                   .mixed_columns_max = 16384},                                                    \
+                   .mixed_columns_max = 16384,                                                     \
+                   .mixed_all_columns_max = 32768,                                                 \
+                   .mixed_combines_once = true},                                                   \
         .warp = 32, .shuffle = 32, .threads_max = 1024, .blocks_max = (clusters),                  \
         .blocks_row_elems = 8192, .shared_bytes = 48 << 10, .shared_all_bytes = (shared_kb) << 10, \
         .registers = 65536, .registers_thread = 255, .vector_bytes = 16,                           \
@@ -156,7 +160,8 @@ const hn_cpu_facts hn_cpu_facts_common = {
                .mixed_min_elems = 1 << 17, /* f32 in `second_cache_bytes` */
                .mixed_columns_min = 64,
                .mixed_min_rows = 16,
-               .mixed_columns_max = 32768},
+               .mixed_columns_max = 32768,
+               .mixed_all_columns_max = 32768},
     .line_bytes = 64,
     .first_cache_bytes = 32 << 10,
     .second_cache_bytes = 1 << 19,

@@ -366,6 +366,20 @@ static hn_status place_loop(sched *s, hn_loop *loop, uint32_t origin) {
     return NULL;
 }
 
+/* What combines the slabs of a row kernel's reduction: in the kernel that does so for another one, if
+ * there is one and it may. */
+static hn_status place_combining(sched *s, uint32_t rows, hn_loop *loop, uint32_t origin) {
+    const uint32_t combined = s->groups.items[rows].combined;
+    const char *why = "it is the first";
+    if (combined > s->barrier && combined >= newest_needed(s, loop))
+        HN_TRY(try_join(s, combined - 1, loop, origin, false, &why));
+    if (!why) note_access(s, loop, combined - 1);
+    else HN_TRY(place_loop(s, loop, origin));
+    if (s->options->limits->mixed_combines_once)
+        s->groups.items[rows].combined = s->writer_group[loop->store.buffer];
+    return NULL;
+}
+
 /* A reduction down columns joins one of the last row kernels, if it may. `says_why`: when not; it is
  * tried twice. */
 static hn_status place_columns(sched *s, const hn_loop *loop, uint32_t origin, bool says_why,
@@ -394,7 +408,7 @@ static hn_status place_columns(sched *s, const hn_loop *loop, uint32_t origin, b
         HN_TRY(mixed_second_stage(s, &s->groups.items[index], loop, second));
         note_access(s, first, index);
         *out_placed = true;
-        return place_loop(s, second, origin);
+        return place_combining(s, index, second, origin);
     }
     return NULL;
 }

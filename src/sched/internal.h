@@ -42,6 +42,7 @@ typedef struct group {
     bool is_loop;
     uint32_t slabs;     /* of rows, for members that are columns; 0: there are none */
     hn_expr slab_elems; /* columns */
+    uint32_t combined;  /* 1 + the group that combines the slabs of the first such member; or 0 */
 } group;
 
 typedef struct sched {

@@ -8,7 +8,9 @@
  *                                     y[c] = sum_s t[s, c]
  *
  * How many slabs there are does not depend on the sizes at run time: the buffer has a fixed size,
- * and a slab may be empty. */
+ * and a slab may be empty. A processor that keeps partial results in registers takes fewer slabs where
+ * several reductions join, since fewer of them run at once; and what combines the slabs of all of
+ * them is one kernel, where a launch costs as much as its work. */
 #include "sched/internal.h"
 
 #include <string.h>
@@ -65,7 +67,7 @@ bool mixed_fits(sched *s, const group *g, const hn_loop *loop, const char **out_
                    ? "no reduction of rows to take these columns along"
                : dims_numel(s, &g->outer) != rows_of(s, loop) ? "other rows than the columns have"
                : g->slabs && g->slab_elems != columns         ? "other columns than its own"
-               : columns_in(s, g) + hint(s, columns) > s->options->limits->mixed_columns_max
+               : columns_in(s, g) + hint(s, columns) > s->options->limits->mixed_all_columns_max
                    ? "the kernel would keep too many columns"
                    : NULL;
     return !*out_why;
@@ -112,10 +114,34 @@ bool mixed_shares_reads(sched *s, const group *g, const hn_loop *loop) {
     return false;
 }
 
+static bool reads_the_same(const hn_loop *a, const hn_loop *b) {
+    for (hn_sid k = 1; k < a->body.count; k++)
+        for (hn_sid e = 1; e < b->body.count && a->body.items[k].kind == HN_SOP_LOAD; e++)
+            if (b->body.items[e].kind == HN_SOP_LOAD &&
+                a->body.items[k].buffer == b->body.items[e].buffer)
+                return true;
+    return false;
+}
+
+/* How many reductions down the same columns the program has: they are expected to join, too. */
+static int64_t count_alike(sched *s, const hn_loop *loop) {
+    const hn_expr rows = rows_of(s, loop), columns = columns_of(s, loop);
+    int64_t count = 0;
+    for (hn_item i = 1; i < s->p->items.count; i++) {
+        const hn_item_info *item = &s->p->items.items[i];
+        if (item->kind == HN_ITEM_LOOP && mixed_may_join(s, item->loop) &&
+            rows_of(s, item->loop) == rows && columns_of(s, item->loop) == columns)
+            count += reads_the_same(loop, item->loop);
+    }
+    return count < 1 ? 1 : count;
+}
+
 /* A number of slabs for all sizes, by the hints: more where their partial results are small. */
-static uint32_t slabs_of(sched *s, hn_expr rows, hn_expr columns) {
+static uint32_t slabs_of(sched *s, const hn_loop *loop) {
     const hn_sched_limits *limits = s->options->limits;
+    const hn_expr rows = rows_of(s, loop), columns = columns_of(s, loop);
     int64_t factor = limits->mixed_slab_elems / hint(s, columns);
+    if (limits->mixed_combines_once) factor /= count_alike(s, loop);
     if (factor > limits->mixed_slabs_factor) factor = limits->mixed_slabs_factor;
     while (factor > 1 && limits->mixed_slabs * factor * limits->mixed_min_rows > hint(s, rows))
         factor /= 2;
@@ -126,7 +152,7 @@ hn_status mixed_second_stage(sched *s, group *g, const hn_loop *whole, hn_loop *
     member *first = &g->members.items[g->members.count - 1];
     const hn_dtype dtype = whole->body.items[whole->store.value].dtype;
     hn_expr columns = columns_of(s, whole), *sizes, *strides, at = hn_sym_int(s->sym, 0);
-    if (!g->slabs) g->slabs = slabs_of(s, rows_of(s, whole), columns);
+    if (!g->slabs) g->slabs = slabs_of(s, whole);
     g->slab_elems = columns;
     first->is_column = true;
     HN_NEW(s->arena, sizes, 2);

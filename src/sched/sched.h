@@ -136,7 +136,11 @@ typedef struct hn_sched_limits {
     int64_t mixed_min_elems;   /* rows x columns: less is in some cache, */
     int64_t mixed_columns_min; /* columns: shorter rows are better taken side by side, */
     int64_t mixed_min_rows;    /* of a slab, */
-    int64_t mixed_columns_max; /* and all columns of such reductions of a kernel */
+    int64_t mixed_columns_max; /* of one such reduction, and of all of a kernel together */
+    int64_t mixed_all_columns_max;
+    /* What combines the slabs of a kernel's reductions is one kernel, and slabs are fewer where there
+     * are several such reductions. */
+    bool mixed_combines_once;
 } hn_sched_limits;
 
 /* What to plan for. */

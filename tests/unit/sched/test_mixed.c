@@ -47,7 +47,8 @@ static const char *kernels_of(const char *statements, const hn_sched_limits *lim
     "b2 : input 1 f32[64, 256]\n"                                                                  \
     "b3 : output f32[64] extent 64\n"                                                              \
     "b4 : output f32[256] extent 256\n"                                                            \
-    "b5 : temp f32[256] extent 256\n"
+    "b5 : temp f32[256] extent 256\n"                                                              \
+    "b6 : output f32[256] extent 256\n"
 #define ROWS "reduce sum (i0 < 64; i1 < 256) {\n  %1 = b1[256*i0 + i1] : f32\n  b3[i0] = %1\n}\n"
 #define COLUMNS(from, step, to)                                                                    \
     "reduce sum (i0 < 256; i1 < 64) {\n  %1 = " from "[i0 + " step "*i1] : f32\n  " to             \
@@ -60,6 +61,29 @@ TEST(columns_join_the_rows_of_what_they_read) {
     EXPECT_KERNELS(BUFFERS ROWS COLUMNS("b1", "256", "b4") RESULTS, "2/3 1");
     EXPECT_KERNELS(BUFFERS ROWS COLUMNS("b2", "256", "b4") RESULTS, "1 1");
     EXPECT_KERNELS(BUFFERS ROWS COLUMNS("b1", "128", "b4") RESULTS, "1 1"); /* other elements */
+}
+
+/* What combines the slabs is one kernel on a GPU, even if something reads a result in between. */
+TEST(slabs_of_several_columns_are_combined_once) {
+    const char *both = BUFFERS ROWS COLUMNS("b1", "256", "b5") NEGATE COLUMNS("b1", "256", "b6")
+        RESULTS "result 2 = b6[0] [256]\n";
+    hn_sched_limits limits = hn_test_gpu.limits;
+    EXPECT_KERNELS(both, "3/3 3");
+    limits.mixed_combines_once = false;
+    EXPECT_KERNELS_OF(&limits, both, "3/3 2 1");
+}
+
+/* Their partial results are what the slabs' number goes by. */
+TEST(slabs_are_fewer_where_several_columns_join) {
+    const char *one = BUFFERS ROWS COLUMNS("b1", "256", "b4") RESULTS,
+               *two = BUFFERS ROWS COLUMNS("b1", "256", "b4") COLUMNS("b1", "256", "b6") RESULTS
+               "result 2 = b6[0] [256]\n";
+    hn_sched_limits limits = hn_test_gpu.limits;
+    limits.mixed_slab_elems = 512;
+    EXPECT_KERNELS_OF(&limits, one, "2/6 1");
+    EXPECT_KERNELS_OF(&limits, two, "3/3 2");
+    limits.mixed_all_columns_max = 256;
+    EXPECT_KERNELS_OF(&limits, two, "2/3 1 1");
 }
 
 /* They wait for the rows, and so does what reads their result. */
