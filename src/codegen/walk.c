@@ -103,7 +103,7 @@ static void put_stmt(walk *w, hn_fid at) {
     case HN_FORM_BARRIER: walk_put_barrier(w); return;
     case HN_FORM_LANES: walk_put_lanes(w, s); return;
     case HN_FORM_VECTOR: walk_put_vector(w, s); return;
-    case HN_FORM_ACROSS: walk_put_across(w, at); return;
+    case HN_FORM_ACROSS: break; /* put_block's */
     case HN_FORM_BEFORE: walk_put_before(w, at); return;
     case HN_FORM_MOVE: walk_put_move(w, s); return;
     case HN_FORM_PREFETCH: walk_put_prefetch(w, s); return;
@@ -115,7 +115,10 @@ static void put_stmt(walk *w, hn_fid at) {
 }
 
 static void put_block(walk *w, hn_fid first) {
-    for (hn_fid s = first; s && !w->failed; s = w->f->stmts.items[s].next) put_stmt(w, s);
+    for (hn_fid s = first; s && !w->failed; s = w->f->stmts.items[s].next) {
+        if (w->f->stmts.items[s].kind == HN_FORM_ACROSS) s = walk_put_across(w, s);
+        else put_stmt(w, s);
+    }
 }
 
 /* ---- memories ---- */

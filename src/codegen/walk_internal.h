@@ -141,7 +141,8 @@ void walk_put_result(walk *w, const hn_form_stmt *s);
 /* What rows exchange through, one for each ACROSS that needs it. */
 void walk_put_exchanges(walk *w);
 void walk_put_barrier(walk *w);
-void walk_put_across(walk *w, hn_fid s);
+/* And those behind it that share its barriers. The last of them. */
+hn_fid walk_put_across(walk *w, hn_fid s);
 void walk_put_before(walk *w, hn_fid s);
 void walk_put_move(walk *w, const hn_form_stmt *s);
 

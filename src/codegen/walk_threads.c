@@ -1,7 +1,8 @@
 /* walk_threads.c: ACROSS of threads, and MOVE. Of an ACROSS, the threads of a row combine a register
  * in up to two stages: those of a warp read each other's registers; then one number of each warp, or
  * where rows are not neighbours of each thread, goes through shared memory. Every thread has the
- * result. Of a group of several blocks each warp reads the numbers of all of them. */
+ * result. Of a group of several blocks each warp reads the numbers of all of them. Registers that are
+ * combined one behind the other go through each stage together: a barrier takes as long for one. */
 #include "codegen/walk_internal.h"
 
 /* Threads read one after the other what so many have written; more meet in a tree. */
@@ -16,6 +17,13 @@ typedef struct across {
     bool has_place;
     uint32_t warp, exchanged;
 } across;
+
+/* ACROSSes one behind the other, of the same rows of threads: they wait at the same barriers. */
+enum { RUN_MOST = 8 };
+typedef struct run {
+    across items[RUN_MOST];
+    uint32_t count;
+} run;
 
 static bool exchanges(const hn_form_stmt *s) {
     return s->kind == HN_FORM_ACROSS || s->kind == HN_FORM_BEFORE;
@@ -105,13 +113,21 @@ static void close_loop(walk *w) {
     walk_put_line(w, "}", HN_DTYPE_NONE, NULL);
 }
 
-static void put_shuffles(walk *w, const across *a) {
-    const uint32_t row = a->s->width * a->s->pitch, end = row < a->warp ? row : a->warp;
+/* Each in a block of its own, if there are several. */
+static void put_combined_each(walk *w, const run *all, const char *text, const char *at) {
+    for (uint32_t k = 0; k < all->count; k++) {
+        if (all->count > 1) open_loop(w, "{");
+        put_combined(w, &all->items[k], text, false, at);
+        if (all->count > 1) close_loop(w);
+    }
+}
+
+static void put_shuffles(walk *w, const run *all, uint32_t from, uint32_t end) {
     char head[96];
-    if (a->s->pitch >= end) return;
-    snprintf(head, sizeof head, "for (int k = %u; k < %u; k *= 2) {", a->s->pitch, end);
+    if (from >= end) return;
+    snprintf(head, sizeof head, "for (int k = %u; k < %u; k *= 2) {", from, end);
     open_loop(w, head);
-    put_combined(w, a, w->l->shuffle, false, "k");
+    put_combined_each(w, all, w->l->shuffle, "k");
     close_loop(w);
 }
 
@@ -175,10 +191,6 @@ static void put_in_lanes(walk *w, const across *a, uint32_t count, const char *f
         put_combined(w, a, "$0[$1]", true, text);
         close_loop(w);
     }
-    snprintf(text, sizeof text, "for (int k = %u; k < %u; k *= 2) {", pitch, a->warp);
-    open_loop(w, text);
-    put_combined(w, a, w->l->shuffle, false, "k");
-    close_loop(w);
 }
 
 /* Of threads that come in blocks, in memory where a block has `room`, and is `inner` long. */
@@ -188,28 +200,55 @@ static void put_place(char out[96], uint32_t block, uint32_t room, uint32_t inne
     if (inner > 1) snprintf(out + length, (size_t)(96 - length), " + thread %% %u", inner);
 }
 
-static void put_through_memory(walk *w, const across *a) {
-    const uint32_t width = a->s->width, pitch = a->s->pitch, threads = w->f->threads;
-    const bool one_a_warp = a->exchanged < threads;
-    const uint32_t count = one_a_warp ? width * pitch / a->warp : width;
-    char at[96], first[96];
+/* Numbers that meet in memory, and how many of them are a row's. */
+static bool is_one_a_warp(const walk *w, const across *a) { return a->exchanged < w->f->threads; }
+
+static uint32_t count_of_row(const walk *w, const across *a) {
+    return is_one_a_warp(w, a) ? a->s->width * a->s->pitch / a->warp : a->s->width;
+}
+
+static bool is_in_lanes(const walk *w, const across *a) {
+    return is_one_a_warp(w, a) && a->s->pitch > 1 && count_of_row(w, a) * a->s->pitch >= a->warp;
+}
+
+static bool is_tree(const walk *w, const across *a) {
+    return a->exchanged && !is_in_lanes(w, a) && count_of_row(w, a) > SERIAL_MOST;
+}
+
+/* The numbers of the warps, or of the threads, are there. */
+static void put_of_memory(walk *w, const across *a) {
+    const uint32_t pitch = a->s->pitch, count = count_of_row(w, a);
+    char first[96];
+    put_place(first, a->s->width * pitch, count * pitch, pitch);
+    if (is_in_lanes(w, a)) {
+        put_in_lanes(w, a, count, first);
+        return;
+    }
+    if (count > SERIAL_MOST) put_tree(w, a);
+    put_read(w, a, first);
+    if (count <= SERIAL_MOST) put_in_turn(w, a, count, first);
+}
+
+static void put_written_each(walk *w, const run *all, const char *at) {
+    for (uint32_t k = 0; k < all->count; k++) put_written(w, &all->items[k], at);
+}
+
+static void put_through_memory(walk *w, const run *all) {
+    const across *a = &all->items[0];
+    const uint32_t pitch = a->s->pitch;
+    const bool one_a_warp = is_one_a_warp(w, a);
+    char at[96];
     put_place(at, a->warp, pitch, pitch > 1 ? a->warp : 1);
-    put_place(first, width * pitch, count * pitch, pitch);
     if (one_a_warp) {
         walk_begin_line(w);
         hn_strbuf_printf(&w->out, "if (thread %% %u < %u) {\n", a->warp, pitch);
         w->depth++;
     }
-    put_written(w, a, one_a_warp ? at : "thread");
+    put_written_each(w, all, one_a_warp ? at : "thread");
     if (one_a_warp) close_loop(w);
     walk_put_barrier(w);
-    if (one_a_warp && pitch > 1 && count * pitch >= a->warp) {
-        put_in_lanes(w, a, count, first);
-    } else {
-        if (count > SERIAL_MOST) put_tree(w, a);
-        put_read(w, a, first);
-        if (count <= SERIAL_MOST) put_in_turn(w, a, count, first);
-    }
+    for (uint32_t k = 0; k < all->count; k++) put_of_memory(w, &all->items[k]);
+    if (is_in_lanes(w, a)) put_shuffles(w, all, pitch, a->warp);
     if (w->loops) walk_put_barrier(w); /* it comes here again */
 }
 
@@ -246,7 +285,8 @@ static void put_far_in_turn(walk *w, const across *a, uint32_t count, uint32_t l
 }
 
 /* One number of each warp lies in its block's memory: every warp reads them all. */
-static void put_through_blocks(walk *w, const across *a) {
+static void put_through_blocks(walk *w, const run *all) {
+    const across *a = &all->items[0];
     const uint32_t threads = w->f->threads / w->f->blocks, of_block = threads / a->warp,
                    count = a->exchanged, lanes = least(count, a->warp);
     char text[96];
@@ -257,26 +297,43 @@ static void put_through_blocks(walk *w, const across *a) {
     snprintf(text, sizeof text, "if (thread %% %u < 1) {", a->warp);
     open_loop(w, text);
     snprintf(text, sizeof text, "thread %% %u / %u", threads, a->warp);
-    put_written(w, a, text);
+    put_written_each(w, all, text);
     close_loop(w);
     walk_put_barrier(w);
-    put_far_in_turn(w, a, count, lanes, of_block);
-    snprintf(text, sizeof text, "for (int k = 1; k < %u; k *= 2) {", lanes);
-    open_loop(w, text);
-    put_combined(w, a, w->l->shuffle, false, "k");
-    close_loop(w);
+    for (uint32_t k = 0; k < all->count; k++)
+        put_far_in_turn(w, &all->items[k], count, lanes, of_block);
+    put_shuffles(w, all, 1, lanes);
     if (w->loops) walk_put_barrier(w); /* it comes here again */
 }
 
-void walk_put_across(walk *w, hn_fid at) {
+/* From statement `at` on. In a tree threads wait several times. */
+static run run_of(const walk *w, hn_fid at) {
+    run all = {.count = 0};
+    for (; at && all.count < RUN_MOST; at = w->f->stmts.items[at].next) {
+        const hn_form_stmt *s = &w->f->stmts.items[at];
+        if (s->kind != HN_FORM_ACROSS) break;
+        const across a = across_of(w, at);
+        const hn_form_stmt *first = all.count ? all.items[0].s : s;
+        if (s->width != first->width || s->pitch != first->pitch) break;
+        if (all.count && is_tree(w, &a)) break;
+        all.items[all.count++] = a;
+    }
+    return all;
+}
+
+hn_fid walk_put_across(walk *w, hn_fid at) {
     if (w->f->lanes) {
         walk_put_across_lanes(w, w->f->stmts.items[at].reg);
-        return;
+        return at;
     }
-    const across a = across_of(w, at);
-    put_shuffles(w, &a);
-    if (walk_is_cluster(w)) put_through_blocks(w, &a);
-    else if (a.exchanged) put_through_memory(w, &a);
+    const run all = run_of(w, at);
+    const across *a = &all.items[0];
+    const uint32_t row = a->s->width * a->s->pitch;
+    put_shuffles(w, &all, a->s->pitch, least(row, a->warp));
+    if (walk_is_cluster(w)) put_through_blocks(w, &all);
+    else if (a->exchanged) put_through_memory(w, &all);
+    for (uint32_t k = 1; k < all.count; k++) at = w->f->stmts.items[at].next;
+    return at;
 }
 
 /* ---- BEFORE ---- */

@@ -122,13 +122,17 @@ bool hn_gpu_is_streamed(const hn_gpu_planner *pl, hn_expr index) {
     return false;
 }
 
-/* ... and read-only, so that one read is for all rows. */
-bool hn_gpu_is_same_for_rows(const hn_gpu_planner *pl, const hn_gpu_array *a) {
-    if (hn_gpu_is_streamed(pl, a->index) || hn_gpu_uses_indirect(pl, a->index, false)) return false;
+bool hn_gpu_is_written(const hn_gpu_planner *pl, hn_buf b) {
     for (uint32_t f = 0; f < pl->k->phases.count; f++)
         for (uint32_t k = 0; k < pl->k->phases.items[f].stores.count; k++)
-            if (pl->k->phases.items[f].stores.items[k].buffer == a->buffer) return false;
-    return true;
+            if (pl->k->phases.items[f].stores.items[k].buffer == b) return true;
+    return false;
+}
+
+/* ... and read-only, so that one read is for all rows. */
+bool hn_gpu_is_same_for_rows(const hn_gpu_planner *pl, const hn_gpu_array *a) {
+    return !hn_gpu_is_streamed(pl, a->index) && !hn_gpu_uses_indirect(pl, a->index, false) &&
+           !hn_gpu_is_written(pl, a->buffer);
 }
 
 bool hn_gpu_any_missing(const hn_gpu_planner *pl) {

@@ -97,6 +97,12 @@ static bool is_summed_below_largest(const hn_gpu_planner *pl, hn_sid s) {
 
 void hn_gpu_emit_sop(hn_gpu_planner *pl, hn_sid s) {
     hn_sop op = pl->phase->body.items[s];
+    const hn_gpu_array *single =
+        op.kind == HN_SOP_LOAD ? hn_gpu_find_single(pl, op.buffer, op.index) : NULL;
+    if (single) {
+        pl->values[s] = hn_gpu_load(pl, single->memory, hn_gpu_num(pl, 0));
+        return;
+    }
     for (uint32_t a = 0; a < 3; a++) op.args[a] = pl->values[op.args[a]];
     if (op.kind == HN_SOP_LOAD) op.buffer = hn_gpu_place(pl, op.buffer, false, &op.index);
     pl->values[s] = op.kind == HN_SOP_RESULT ? emit_result(pl, &op) : hn_form_value(pl->f, op);

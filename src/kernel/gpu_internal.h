@@ -73,7 +73,11 @@ typedef struct hn_gpu_planner {
     struct {
         hn_gpu_array *items;
         uint32_t count, cap;
-    } arrays;         /* of the phase, or kept of those before as well */
+    } arrays; /* of the phase, or kept of those before as well */
+    struct {
+        hn_gpu_array *items;
+        uint32_t count, cap;
+    } singles;        /* elements that a row that is read ahead has beside them */
     hn_status failed; /* the first lack of memory */
 } hn_gpu_planner;
 
@@ -174,6 +178,11 @@ double hn_gpu_bytes_once(const hn_gpu_planner *pl);
 int64_t hn_gpu_kept_registers(const hn_gpu_planner *pl, int64_t elems);
 /* Whether the phase reads what another thread may have written since the last barrier. */
 bool hn_gpu_reads_unseen(const hn_gpu_planner *pl);
+
+/* ---- gpu_ahead.c ---- */
+
+/* Registers for what a row has once; NULL: there are none. Until pl->singles changes. */
+hn_gpu_array *hn_gpu_find_single(hn_gpu_planner *pl, hn_buf b, hn_expr index);
 
 /* ---- gpu_place.c ---- */
 

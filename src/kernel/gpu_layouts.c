@@ -319,12 +319,18 @@ static void emit_scan(planner *pl) {
     hn_form_close(pl->f);
 }
 
-/* The threads of a row combine their registers: then all of them have the result. */
-static void emit_combine(planner *pl, const hn_kernel_reduce *r) {
+/* The threads of a row combine their registers: then all of them have the results. All registers one
+ * behind the other: they may go through the same barrier. */
+static void emit_combine(planner *pl, const hn_kernel_phase *phase) {
     const hn_gpu_layout *l = pl->layout;
-    hn_freg reg = pl->registers[r->slot];
-    if (l->width > 1) hn_form_across_threads(pl->f, reg, l->width, hn_gpu_pitch(pl, l->rows));
-    pl->results[r->slot] = hn_form_result(pl->f, reg, hn_op_keeps_position(r->op));
+    for (uint32_t k = 0; k < phase->reduces.count && l->width > 1; k++)
+        hn_form_across_threads(pl->f, pl->registers[phase->reduces.items[k].slot], l->width,
+                               hn_gpu_pitch(pl, l->rows));
+    for (uint32_t k = 0; k < phase->reduces.count; k++) {
+        const hn_kernel_reduce *r = &phase->reduces.items[k];
+        pl->results[r->slot] =
+            hn_form_result(pl->f, pl->registers[r->slot], hn_op_keeps_position(r->op));
+    }
 }
 
 /* What the phase has written is not seen by other threads before a barrier. */
@@ -355,8 +361,7 @@ hn_status hn_gpu_emit_phase(planner *pl, const hn_kernel_phase *phase) {
     hn_form_close(pl->f);
     mark_written(pl);
     if (pl->sums) hn_gpu_combine_sums(pl);
-    for (uint32_t k = 0; k < phase->reduces.count && !phase->scan && !pl->sums; k++)
-        emit_combine(pl, &phase->reduces.items[k]);
+    else if (!phase->scan) emit_combine(pl, phase);
     return NULL;
 }
 

@@ -62,14 +62,9 @@ void hn_gpu_emit_shared_ops(hn_gpu_planner *pl) {
     }
 }
 
-static void emit_read_to(hn_gpu_planner *pl, const hn_gpu_vec *v, const hn_gpu_array *a,
-                         hn_fmem to) {
+void hn_gpu_emit_read(hn_gpu_planner *pl, const hn_gpu_vec *v, const hn_gpu_array *a, hn_fmem to) {
     hn_form_move(pl->f, to, hn_gpu_first_in(pl, v), hn_form_argument(pl->f, a->buffer, 0, false),
                  hn_gpu_first_index(pl, v, a->index), pl->layout->vector);
-}
-
-static void emit_read(hn_gpu_planner *pl, const hn_gpu_vec *v, const hn_gpu_array *a) {
-    emit_read_to(pl, v, a, a->memory);
 }
 
 void hn_gpu_emit_reads(hn_gpu_planner *pl, const hn_gpu_vec *v, hn_gpu_reads which) {
@@ -79,7 +74,7 @@ void hn_gpu_emit_reads(hn_gpu_planner *pl, const hn_gpu_vec *v, hn_gpu_reads whi
             !(which &
               (hn_gpu_is_streamed(pl, a->index) ? HN_GPU_READS_MEMORY : HN_GPU_READS_CACHE)))
             continue;
-        emit_read(pl, v, a);
+        hn_gpu_emit_read(pl, v, a, a->memory);
     }
 }
 
@@ -240,45 +235,9 @@ void hn_gpu_emit_shared_reads(hn_gpu_planner *pl, const hn_gpu_run *run) {
     for (uint32_t k = 0; k < pl->arrays.count; k++) {
         hn_gpu_array *a = &pl->arrays.items[k];
         if (!hn_gpu_is_missing(pl, a) || !hn_gpu_is_same_for_rows(pl, a)) continue;
-        emit_read(pl, &v, a);
+        hn_gpu_emit_read(pl, &v, a, a->memory);
         a->is_loaded = true;
     }
-    hn_gpu_end_vectors(pl, &v);
-}
-
-/* ---- rows that are read ahead ---- */
-
-void hn_gpu_prepare_ahead(hn_gpu_planner *pl, const hn_gpu_run *run) {
-    hn_gpu_mark_varying(pl, run->last);
-    hn_gpu_list_arrays(pl, run);
-    for (uint32_t k = 0; k < pl->arrays.count; k++) {
-        hn_gpu_array *a = &pl->arrays.items[k];
-        if (!hn_gpu_is_missing(pl, a) || !hn_gpu_is_streamed(pl, a->index) ||
-            hn_gpu_uses_indirect(pl, a->index, false))
-            continue;
-        a->next = hn_form_add_memory(pl->f, pl->f->memories.items[a->memory]);
-        a->is_loaded = true;
-    }
-}
-
-void hn_gpu_emit_row_reads(hn_gpu_planner *pl, const hn_gpu_run *run, bool is_next) {
-    hn_gpu_vec v = hn_gpu_begin_vectors(pl, run, false);
-    for (uint32_t k = 0; k < pl->arrays.count; k++) {
-        const hn_gpu_array *a = &pl->arrays.items[k];
-        if (a->next) emit_read_to(pl, &v, a, is_next ? a->next : a->memory);
-    }
-    hn_gpu_end_vectors(pl, &v);
-}
-
-void hn_gpu_emit_next_row(hn_gpu_planner *pl, const hn_gpu_run *run) {
-    hn_gpu_vec v = hn_gpu_begin_vectors(pl, run, false);
-    hn_expr at = hn_gpu_first_in(pl, &v);
-    if (pl->layout->vector > 1) at = hn_sym_add(pl->sym, at, hn_gpu_open_rows(pl));
-    for (uint32_t k = 0; k < pl->arrays.count; k++) {
-        const hn_gpu_array *a = &pl->arrays.items[k];
-        if (a->next) hn_gpu_keep(pl, a->memory, at, hn_gpu_load(pl, a->next, at));
-    }
-    if (pl->layout->vector > 1) hn_form_close(pl->f);
     hn_gpu_end_vectors(pl, &v);
 }
 

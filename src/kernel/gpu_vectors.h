@@ -29,6 +29,8 @@ void hn_gpu_list_arrays(hn_gpu_planner *pl, const hn_gpu_run *run);
 bool hn_gpu_is_missing(const hn_gpu_planner *pl, const hn_gpu_array *a);
 /* Whether it is the same for all rows and read-only, so that one read is for all rows. */
 bool hn_gpu_is_same_for_rows(const hn_gpu_planner *pl, const hn_gpu_array *a);
+/* Whether the kernel writes to it. */
+bool hn_gpu_is_written(const hn_gpu_planner *pl, hn_buf b);
 /* Whether something is missing that goes along the rows. */
 bool hn_gpu_any_missing(const hn_gpu_planner *pl);
 
@@ -76,6 +78,8 @@ typedef enum hn_gpu_reads {
 
 /* Ops that all elements of a vector share, and what they are divided by. */
 void hn_gpu_emit_shared_ops(hn_gpu_planner *pl);
+/* The vector at hand, into the array's registers or others like them. */
+void hn_gpu_emit_read(hn_gpu_planner *pl, const hn_gpu_vec *v, const hn_gpu_array *a, hn_fmem to);
 void hn_gpu_emit_reads(hn_gpu_planner *pl, const hn_gpu_vec *v, hn_gpu_reads which);
 /* Of all vectors of the step, from memory. */
 void hn_gpu_emit_memory_reads(hn_gpu_planner *pl, const hn_gpu_run *run);

@@ -506,7 +506,7 @@ static uint32_t list_rows(const planner *pl, layout *items) {
 
 static hn_status plan_layout(planner *pl, const layout *l, hn_arena *arena, hn_form **out) {
     pl->layout = l;
-    pl->arrays.count = 0;
+    pl->arrays.count = pl->singles.count = 0;
     if (pl->k->serial) HN_TRY(hn_gpu_plan_serial(pl, arena));
     else if (pl->k->slabs) HN_TRY(hn_gpu_plan_mixed(pl, arena));
     else if (l->tile) HN_TRY(hn_gpu_plan_tiles(pl, arena));
