@@ -98,6 +98,11 @@ void lower_order(uint32_t rank, bool channels_last, uint32_t *out);
 bool lower_are_last(const lower *l, const hn_expr *strides, uint32_t rank);
 /* Makes `v` memory with channels last. */
 hn_status lower_realize_last(lower *l, hn_value v) HN_MUST_USE;
+
+/* weights.c: other strides, for a weight whose bytes are known; it stays as it is otherwise. */
+bool lower_can_relay_weight(const lower *l, hn_value v, const hn_expr *strides);
+hn_status lower_relay_weight(lower *l, hn_value v, const hn_expr *strides) HN_MUST_USE;
+
 /* lower.c: `v` is constant `input` of the program. */
 hn_status lower_constant(lower *l, hn_value v, uint32_t input, const hn_expr *strides) HN_MUST_USE;
 /* externs.c: the sizes among the parameters of a convolution. */

@@ -10,13 +10,7 @@
  * Any choice here is right: memory has strides, and who reads it obeys them. */
 #include "lower/internal.h"
 
-#include "base/checked.h"
-
 #include <string.h>
-
-/* Of all weights that are laid out anew: they lie in the program then, and in its cache. What is
- * beyond it is copied in each run. */
-#define RELAID_MAX_BYTES ((size_t)1 << 30)
 
 /* ---- which values ---- */
 
@@ -118,101 +112,6 @@ bool lower_are_last(const lower *l, const hn_expr *strides, uint32_t rank) {
            !hn_sym_is_value(l->sym, strides[rank - 1], 1);
 }
 
-/* ---- weights ---- */
-
-typedef struct weight {
-    const hn_input *in;
-    const uint8_t *bytes; /* of element 0 */
-    size_t elem_bytes;
-    int64_t count, room; /* elements; in the storage from `bytes` on */
-    int64_t sizes[HN_MAX_RANK], strides[HN_MAX_RANK];
-} weight;
-
-static bool is_changed(const lower *l, uint32_t input) {
-    for (uint32_t k = 0; k < l->root->outputs.count; k++) {
-        const hn_output *out = &l->root->outputs.items[k];
-        if (out->kind == HN_OUTPUT_MUTATION && out->target == input) return true;
-    }
-    return false;
-}
-
-/* The bytes of a value that is a weight, or a view of one. */
-static bool read_weight(const lower *l, hn_value v, weight *out) {
-    const hn_value_info *vi = hn_graph_value(l->g, v);
-    const lower_value *lv = &l->values[v];
-    const hn_buffer *buffer = &l->p->buffers.items[lv->buffer];
-    int64_t offset, last = 0, step, bytes;
-    if (buffer->kind != HN_BUFFER_INPUT || is_changed(l, buffer->input)) return false;
-    *out = (weight){.in = &l->root->inputs.items[buffer->input],
-                    .elem_bytes = hn_dtype_facts(vi->dtype)->size_bytes,
-                    .count = 1};
-    if ((out->in->kind != HN_INPUT_PARAMETER && out->in->kind != HN_INPUT_CONSTANT) ||
-        !out->in->storage || !hn_sym_is_int(l->sym, lv->offset, &offset))
-        return false;
-    const hn_storage *storage = &l->root->storages.items[out->in->storage];
-    if (!storage->data || !hn_add_i64(offset, out->in->storage_offset_elems, &offset)) return false;
-    for (uint32_t d = 0; d < vi->rank; d++) {
-        if (!hn_sym_is_int(l->sym, vi->sizes[d], &out->sizes[d]) || out->sizes[d] < 1 ||
-            !hn_sym_is_int(l->sym, lv->strides[d], &out->strides[d]) || out->strides[d] < 0 ||
-            !hn_mul_i64(out->count, out->sizes[d], &out->count) ||
-            !hn_mul_i64(out->sizes[d] - 1, out->strides[d], &step) ||
-            !hn_add_i64(last, step, &last))
-            return false;
-    }
-    if (offset < 0 || !hn_add_i64(last, offset + 1, &last) ||
-        !hn_mul_i64(last, (int64_t)out->elem_bytes, &bytes) ||
-        (uint64_t)bytes > storage->size_bytes)
-        return false;
-    out->bytes = storage->data + (size_t)offset * out->elem_bytes;
-    return true;
-}
-
-static void copy_weight(const weight *w, uint32_t rank, uint8_t *to) {
-    uint32_t order[HN_MAX_RANK];
-    int64_t at[HN_MAX_RANK] = {0};
-    lower_order(rank, true, order);
-    for (int64_t k = 0; k < w->count; k++) {
-        int64_t from = 0;
-        for (uint32_t d = 0; d < rank; d++) from += at[d] * w->strides[d];
-        memcpy(to + (size_t)k * w->elem_bytes, w->bytes + (size_t)from * w->elem_bytes,
-               w->elem_bytes);
-        for (uint32_t d = rank; d-- > 0;) {
-            if (++at[order[d]] < w->sizes[order[d]]) break;
-            at[order[d]] = 0;
-        }
-    }
-}
-
-/* A constant of the program in the place of `v`. */
-static hn_status add_weight(lower *l, hn_value v, const uint8_t *bytes, size_t len) {
-    const hn_value_info *vi = hn_graph_value(l->g, v);
-    hn_input input = {.kind = HN_INPUT_CONSTANT, .name = HN_STR("")};
-    hn_expr *strides;
-    HN_NEW(l->arena, strides, vi->rank);
-    last_strides(l, vi, strides);
-    input.storage = hn_graph_add_storage(
-        l->root, (hn_storage){.data = bytes, .size_bytes = len, .file_record = HN_STR("")});
-    input.value = hn_graph_add_tensor(l->root, vi->dtype, vi->rank, vi->sizes, strides, HN_STR(""));
-    HN_TRY(hn_graph_status(l->root));
-    HN_TRY(hn_graph_add_input(l->root, input));
-    return lower_constant(l, v, l->root->inputs.count - 1, strides);
-}
-
-/* Lays a weight out anew, if it is one whose bytes are known. */
-static hn_status relay_weight(lower *l, hn_value v) {
-    const uint32_t rank = hn_graph_value(l->g, v)->rank;
-    weight w;
-    uint8_t *bytes;
-    if (!read_weight(l, v, &w)) return NULL;
-    const size_t len = (size_t)w.count * w.elem_bytes;
-    if (len > RELAID_MAX_BYTES - *l->relaid_bytes) return NULL;
-    *l->relaid_bytes += len;
-    (void)hn_storage_bytes(&l->root->storages.items[w.in->storage]); /* the program has them */
-    HN_NEW(l->arena, bytes, len);
-    copy_weight(&w, rank, bytes);
-    return add_weight(l, v, bytes, len);
-}
-
 /* ---- operands of convolutions ---- */
 
 /* Whether memory is as if it were so: dimensions of one element lie anywhere. */
@@ -233,8 +132,7 @@ hn_status lower_realize_last(lower *l, hn_value v) {
         HN_TRY(lower_realize(l, v));
     }
     if (lies_last(l, v)) return NULL;
-    HN_TRY(relay_weight(l, v));
-    if (lies_last(l, v)) return NULL;
     last_strides(l, hn_graph_value(l->g, v), strides);
-    return lower_realize_in(l, v, strides);
+    HN_TRY(lower_relay_weight(l, v, strides));
+    return lies_last(l, v) ? NULL : lower_realize_in(l, v, strides);
 }

@@ -102,7 +102,7 @@ hn_status lower_realize_in(lower *l, hn_value v, const hn_expr *wanted) {
                         .rank = vi->rank,
                         .sizes = vi->sizes,
                         .strides = strides,
-                        .extent = hn_sym_product(l->sym, vi->sizes, vi->rank)};
+                        .extent = hn_strided_extent(l->sym, vi->sizes, strides, vi->rank)};
     hn_buf copy;
     HN_TRY(hn_program_add_buffer(l->p, buffer, &copy));
     HN_TRY(lower_copy_loop(l, v, copy, l->zero, strides));
