@@ -146,6 +146,12 @@ typedef struct hn_operation {
     uint32_t narrow_epilogues;
     uint32_t does;
     uint32_t channels_last; /* of CONV: bit k: operands of hn_dtype k better lie so */
+    /* of MATMUL: bit k: much faster where rows of operands of hn_dtype k begin at multiples of
+     * row_bytes, and long ones better yet at multiples of line_bytes; whether a product of so many
+     * additions and multiplications gains more by it than copies that read and write so many bytes
+     * take */
+    uint32_t aligned_rows, row_bytes, line_bytes;
+    bool (*pays_to_align)(double flops, uint32_t copies, double copied_bytes);
     /* whether it does a call of such dtypes; NULL: any */
     bool (*takes)(const hn_sym *sym, const hn_extern *call);
 } hn_operation;

@@ -74,7 +74,7 @@ hn_status lower_matmul(lower *l, const hn_node_info *n) {
     HN_TRY(lower_realize(l, a));
     HN_TRY(lower_realize(l, b));
     if (bias) HN_TRY(lower_realize(l, bias));
-    HN_TRY(lower_new_buffer(l, v, NULL));
+    HN_TRY(lower_product_memory(l, n));
     hn_extern e = {.kind = HN_EXTERN_MATMUL,
                    .operand_count = 5,
                    .operands = {operand(l, v, true), operand(l, a, false), operand(l, b, false),

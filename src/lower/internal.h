@@ -29,6 +29,9 @@ typedef struct lower {
     /* per value: its memory has channels last, where the choice is free; NULL: the target has no
      * such wish */
     bool *channels_last;
+    /* per value: rows of its memory are longer than they need be, where the choice is free; NULL:
+     * the target has no such wish */
+    bool *padded_rows;
     size_t *relaid_bytes; /* of weights, in the whole program */
     hn_expr zero, one;
     hn_map sums;                     /* of index.c: hash of (offset, indices, strides) -> the sum */
@@ -98,6 +101,14 @@ void lower_order(uint32_t rank, bool channels_last, uint32_t *out);
 bool lower_are_last(const lower *l, const hn_expr *strides, uint32_t rank);
 /* Makes `v` memory with channels last. */
 hn_status lower_realize_last(lower *l, hn_value v) HN_MUST_USE;
+
+/* rows.c: rows of the matrices of products that begin at aligned addresses */
+hn_status lower_mark_rows(lower *l) HN_MUST_USE; /* fills l->padded_rows */
+/* Row-major, each row as long as to begin at an aligned address. */
+void lower_padded_strides(lower *l, hn_value v, hn_expr *out);
+/* Memory for the result of product `n`, whose operands are memory; they are copied where the
+ * product gains more by it. */
+hn_status lower_product_memory(lower *l, const hn_node_info *n) HN_MUST_USE;
 
 /* weights.c: other strides, for a weight whose bytes are known; it stays as it is otherwise. */
 bool lower_can_relay_weight(const lower *l, hn_value v, const hn_expr *strides);
