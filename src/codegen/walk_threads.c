@@ -31,6 +31,16 @@ static bool exchanges(const hn_form_stmt *s) {
 
 static uint32_t least(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
+/* BEFORE: the threads of a row that read each other's registers; and the numbers that go through
+ * memory. */
+static uint32_t block_of(const hn_form_stmt *s, uint32_t warp) {
+    return s->pitch > 1 ? 1 : least(s->width, warp);
+}
+
+static uint32_t exchanged_before(const hn_form *f, const hn_form_stmt *s, uint32_t warp) {
+    return s->width > 1 ? f->threads / block_of(s, warp) : 0;
+}
+
 /* Each has memory of its own, so that the next one need not wait. */
 static across across_of(const walk *w, hn_fid at) {
     const hn_form_stmt *s = &w->f->stmts.items[at];
@@ -46,7 +56,7 @@ static across across_of(const walk *w, hn_fid at) {
                     .has_place = hn_op_keeps_position(reg->op),
                     .warp = w->l->shuffle_threads,
                     .exchanged = s->kind == HN_FORM_BEFORE
-                                     ? w->f->threads / least(s->width, w->l->shuffle_threads)
+                                     ? exchanged_before(w->f, s, w->l->shuffle_threads)
                                      : hn_form_exchanged(w->f->threads, w->l->shuffle_threads,
                                                          s->width, s->pitch)};
 }
@@ -338,17 +348,14 @@ hn_fid walk_put_across(walk *w, hn_fid at) {
 
 /* ---- BEFORE ---- */
 
-/* The threads of a row that read each other's registers. */
-static uint32_t block_of(const across *a) { return a->s->width < a->warp ? a->s->width : a->warp; }
-
 /* Doubled reach by doubled reach: each has what its block has combined up to itself. */
-static void put_block_prefixes(walk *w, const across *a) {
+static void put_block_prefixes(walk *w, const across *a, uint32_t block) {
     char text[96];
-    snprintf(text, sizeof text, "for (int k = 1; k < %u; k *= 2) {", block_of(a));
+    snprintf(text, sizeof text, "for (int k = 1; k < %u; k *= 2) {", block);
     open_loop(w, text);
     put_other(w, a->reg->dtype, "v", w->l->shuffle_up, a->r, "k");
     if (a->has_place) put_other(w, HN_DTYPE_I64, "q", w->l->shuffle_up, a->p, "k");
-    snprintf(text, sizeof text, "if (thread %% %u >= k) {", block_of(a));
+    snprintf(text, sizeof text, "if (thread %% %u >= k) {", block);
     open_loop(w, text);
     walk_put_combine(w, a->reg, a->r.text, a->p.text, "v", "q");
     close_loop(w);
@@ -356,32 +363,38 @@ static void put_block_prefixes(walk *w, const across *a) {
 }
 
 /* The last thread of a block has all of it; what the threads before have, their neighbours take. */
-static void put_blocks(walk *w, const across *a) {
+static void put_blocks(walk *w, const across *a, uint32_t block) {
     char text[96];
-    const uint32_t block = block_of(a);
+    if (block == 1) {
+        put_written(w, a, "thread");
+        return;
+    }
     snprintf(text, sizeof text, "if (thread %% %u == %u) {", block, block - 1);
     open_loop(w, text);
     snprintf(text, sizeof text, "thread / %u", block);
     put_written(w, a, text);
     close_loop(w);
-    if (block == 1) return;
     put_other(w, a->reg->dtype, "before", w->l->shuffle_up, a->r, "1");
     if (a->has_place) put_other(w, HN_DTYPE_I64, "place", w->l->shuffle_up, a->p, "1");
 }
 
 /* What all had, and then block after block of the row, in order; of the thread's own block what was
  * there before it. */
-static void put_blocks_before(walk *w, const across *a, const across *all) {
-    const uint32_t width = a->s->width, block = block_of(a), count = width / block;
-    char text[96];
+static void put_blocks_before(walk *w, const across *a, const across *all, uint32_t block) {
+    const uint32_t width = a->s->width, pitch = a->s->pitch, count = width / block;
+    char text[160], first[96];
+    put_place(first, width * pitch, count * pitch, pitch);
     snprintf(text, sizeof text, "for (int k = 0; k < %u; k++) {", count);
     open_loop(w, text);
     walk_begin_line(w);
-    if (count > 1) hn_strbuf_printf(&w->out, "if (thread %% %u / %u == k) { ", width, block);
+    if (pitch > 1) snprintf(text, sizeof text, "thread / %u %% %u", pitch, width);
+    else snprintf(text, sizeof text, "thread %% %u / %u", width, block);
+    if (count > 1) hn_strbuf_printf(&w->out, "if (%s == k) { ", text);
     hn_strbuf_printf(&w->out, "%s = %s;", a->r.text, all->r.text);
     if (a->has_place) hn_strbuf_printf(&w->out, " %s = %s;", a->p.text, all->p.text);
     hn_strbuf_puts(&w->out, count > 1 ? " }\n" : "\n");
-    snprintf(text, sizeof text, "thread / %u * %u + k", width, count);
+    if (pitch > 1) snprintf(text, sizeof text, "%s + k * %u", first, pitch);
+    else snprintf(text, sizeof text, "thread / %u * %u + k", width, count);
     put_other(w, a->reg->dtype, "v", "$0[$1]", a->values, text);
     if (a->has_place) put_other(w, HN_DTYPE_I64, "q", "$0[$1]", a->places, text);
     walk_put_combine(w, a->reg, all->r.text, all->p.text, "v", "q");
@@ -389,15 +402,34 @@ static void put_blocks_before(walk *w, const across *a, const across *all) {
 }
 
 /* ... and the threads before it in its block. */
-static void put_prefix(walk *w, const across *a, const across *all) {
-    const uint32_t block = block_of(a);
+static void put_prefix(walk *w, const across *a, const across *all, uint32_t block) {
     char text[96];
-    put_blocks_before(w, a, all);
+    put_blocks_before(w, a, all, block);
     if (block == 1) return;
     snprintf(text, sizeof text, "if (thread %% %u > 0) {", block);
     open_loop(w, text);
     walk_put_combine(w, a->reg, a->r.text, a->p.text, "before", "place");
     close_loop(w);
+}
+
+/* A row of one thread: it has what all had, and then all have its own. */
+static void put_alone(walk *w, const across *a, const across *all) {
+    put_other(w, a->reg->dtype, "v", "$0", a->r, "");
+    if (a->has_place) put_other(w, HN_DTYPE_I64, "q", "$0", a->p, "");
+    walk_begin_line(w);
+    hn_strbuf_printf(&w->out, "%s = %s;", a->r.text, all->r.text);
+    if (a->has_place) hn_strbuf_printf(&w->out, " %s = %s;", a->p.text, all->p.text);
+    hn_strbuf_putc(&w->out, '\n');
+    walk_put_combine(w, a->reg, all->r.text, all->p.text, "v", "q");
+}
+
+static void put_befores(walk *w, const across *a, const across *all) {
+    const uint32_t block = block_of(a->s, a->warp);
+    if (block > 1) put_block_prefixes(w, a, block);
+    put_blocks(w, a, block);
+    walk_put_barrier(w);
+    put_prefix(w, a, all, block);
+    if (w->loops) walk_put_barrier(w); /* it comes here again */
 }
 
 void walk_put_before(walk *w, hn_fid at) {
@@ -407,11 +439,8 @@ void walk_put_before(walk *w, hn_fid at) {
     all.p = walk_position(w, a.s->all, 0);
     walk_put_line(w, "{", HN_DTYPE_NONE, NULL);
     w->depth++;
-    if (block_of(&a) > 1) put_block_prefixes(w, &a);
-    put_blocks(w, &a);
-    walk_put_barrier(w);
-    put_prefix(w, &a, &all);
-    if (w->loops) walk_put_barrier(w); /* it comes here again */
+    if (a.exchanged) put_befores(w, &a, &all);
+    else put_alone(w, &a, &all);
     w->depth--;
     walk_put_line(w, "}", HN_DTYPE_NONE, NULL);
 }

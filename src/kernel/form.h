@@ -90,8 +90,8 @@ typedef enum hn_form_kind {
                         that keeps a position, that alone */
     /* in forms of groups */
     HN_FORM_BEFORE, /* prefixes over the threads of a row: register = `all` combined with those of the
-                       threads before; `all` = it combined with all of them. Neighbours, in order;
-                       all threads of the group come here */
+                       threads before; `all` = it combined with all of them. In the order of the
+                       threads of the row; all threads of the group come here */
     HN_FORM_MOVE, /* memory[index + k] = from[from_index + k] for all k < count, in accesses of up to
                      HN_FORM_ACCESS_BYTES; one of the two is PRIVATE. Both begin at multiples of the
                      bytes of such an access, and arguments do so as well */
@@ -305,7 +305,7 @@ void hn_form_step(hn_form *f, hn_freg reg, hn_fid value, hn_fid position);
 /* The value of a register, or its position. */
 hn_fid hn_form_result(hn_form *f, hn_freg reg, bool position);
 void hn_form_barrier(hn_form *f);
-void hn_form_before(hn_form *f, hn_freg reg, hn_freg all, uint32_t width);
+void hn_form_before(hn_form *f, hn_freg reg, hn_freg all, uint32_t width, uint32_t pitch);
 /* FOR of `var` in [0, count), whose copies stand side by side. */
 void hn_form_unrolled(hn_form *f, hn_expr var, uint32_t count);
 void hn_form_move(hn_form *f, hn_fmem to, hn_expr index, hn_fmem from, hn_expr from_index,

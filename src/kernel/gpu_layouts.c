@@ -302,16 +302,18 @@ static void emit_row_vectors(planner *pl) {
     hn_form_close(pl->f);
 }
 
-/* A scan by the threads of a row: in steps, what they have combined so far in a register of all. */
+/* A scan by the threads of a row: in steps, what they have combined so far in a register of all.
+ * Across rows the vectors of a thread are single elements, one behind the other. */
 static void emit_scan(planner *pl) {
     const hn_kernel_phase *phase = pl->phase;
     const hn_kernel_reduce *r = &phase->reduces.items[0];
     hn_gpu_run run = hn_gpu_run_of(pl, phase->vars, phase->rank);
     hn_freg all = hn_form_add_register(pl->f, r->op, r->dtype);
-    hn_expr first = hn_form_symbol(pl->f, run.vectors);
-    run.first = hn_sym_add(pl->sym, first, pl->place);
-    run.width = pl->layout->width;
-    const int64_t step = (int64_t)run.width * pl->layout->unroll;
+    hn_expr first = hn_form_symbol(pl->f, run.vectors), place = pl->place;
+    const int64_t step = (int64_t)pl->layout->width * pl->layout->unroll;
+    run.width = is_across(pl) ? 1 : pl->layout->width;
+    if (is_across(pl)) place = hn_sym_mul(pl->sym, place, hn_gpu_num(pl, pl->layout->unroll));
+    run.first = hn_sym_add(pl->sym, first, place);
     run.is_whole = hn_sym_divisor(pl->sym, run.vectors) % step == 0;
     hn_form_init(pl->f, all);
     hn_form_for(pl->f, first, hn_gpu_num(pl, 0), run.vectors, step);
@@ -347,7 +349,7 @@ hn_status hn_gpu_emit_phase(planner *pl, const hn_kernel_phase *phase) {
         pl->registers[r->slot] = hn_form_add_register(pl->f, r->op, r->dtype);
         hn_form_init(pl->f, pl->registers[r->slot]);
     }
-    if (phase->scan && phase->rank && !is_across(pl)) {
+    if (phase->scan && phase->rank) {
         emit_scan(pl);
         mark_written(pl);
         return NULL;

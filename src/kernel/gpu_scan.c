@@ -1,4 +1,8 @@
-/* gpu_scan.c: scans along rows, vector after vector. */
+/* gpu_scan.c: scans by the threads of a row.
+ *
+ * Along the row in memory the threads take it vector after vector, each in turn. Where neighbours
+ * have neighbouring rows a thread takes `unroll` elements that follow one another down its row, so
+ * that the threads before it have what comes before: one exchange for all of them. */
 #include "kernel/gpu_vectors.h"
 
 bool hn_gpu_scans_along(const hn_gpu_planner *pl) {
@@ -13,17 +17,20 @@ bool hn_gpu_scans_along(const hn_gpu_planner *pl) {
     return false;
 }
 
-/* Where the row and the vector are there: what is done with the vector of loop `u`. */
+/* Where the row and the vector are there: what is done with the vector of loop `u`, or with all of
+ * the thread's elements. */
 static hn_gpu_vec open_scanned(hn_gpu_planner *pl, const hn_gpu_vec *u,
                                void (*open_row)(hn_gpu_planner *pl)) {
-    hn_gpu_vec v = {.run = u->run, .u = u->u, .open = 1};
+    hn_gpu_vec v = {.run = u->run, .u = u->u};
     open_row(pl);
+    if (pl->is_across) v = hn_gpu_begin_unrolled(pl, u->run);
+    v.open++;
     hn_gpu_begin_vector(pl, &v);
     hn_gpu_emit_shared_ops(pl);
     return v;
 }
 
-/* A vector: what the thread has of it, what the threads before have, and then the results. */
+/* A vector, or all elements of a thread: what the thread has of it, what the threads before have, and then the results. */
 static void emit_scanned(hn_gpu_planner *pl, const hn_gpu_vec *u, hn_freg all, hn_gpu_reads which,
                          void (*open_row)(hn_gpu_planner *pl)) {
     const hn_freg reg = pl->registers[pl->phase->reduces.items[0].slot];
@@ -35,7 +42,7 @@ static void emit_scanned(hn_gpu_planner *pl, const hn_gpu_vec *u, hn_freg all, h
     hn_gpu_emit_steps(pl);
     hn_gpu_close_elements(pl);
     hn_gpu_end_vectors(pl, &v);
-    hn_form_before(pl->f, reg, all, pl->layout->width);
+    hn_form_before(pl->f, reg, all, pl->layout->width, hn_gpu_pitch(pl, pl->layout->rows));
     v = open_scanned(pl, u, open_row);
     hn_gpu_open_elements(pl, &v);
     hn_gpu_emit_ops(pl, &v, false);
@@ -57,7 +64,8 @@ void hn_gpu_emit_scan_step(hn_gpu_planner *pl, const hn_gpu_run *run, hn_freg al
         hn_gpu_emit_memory_reads(pl, run);
         hn_form_close(pl->f);
     }
-    hn_gpu_vec u = hn_gpu_begin_unrolled(pl, run);
+    hn_gpu_vec u = {.run = run};
+    if (!pl->is_across) u = hn_gpu_begin_unrolled(pl, run);
     emit_scanned(pl, &u, all, apart ? HN_GPU_READS_CACHE : HN_GPU_READS_ALL, open_row);
     hn_gpu_end_vectors(pl, &u);
 }

@@ -105,18 +105,19 @@ static hn_status scan_row(hn_run *r, const hn_form_stmt *stmt, uint32_t first) {
     hn_ref_reduction *states = hn_run_registers(r, stmt->reg) + first,
                      *all = hn_run_registers(r, stmt->all) + first, so_far = all[0];
     for (uint32_t k = 0; k < stmt->width; k++) {
-        const hn_ref_reduction own = states[k];
-        states[k] = so_far;
+        const hn_ref_reduction own = states[k * stmt->pitch];
+        states[k * stmt->pitch] = so_far;
         HN_TRY(hn_ref_reduction_step(info->op, info->dtype, own.value, own.position, &so_far));
     }
-    for (uint32_t k = 0; k < stmt->width; k++) all[k] = so_far;
+    for (uint32_t k = 0; k < stmt->width; k++) all[k * stmt->pitch] = so_far;
     return NULL;
 }
 
 static hn_status run_before(hn_run *r, hn_fid s, const bool *active) {
     const hn_form_stmt *stmt = hn_run_stmt_of(r, s);
     HN_TRY(expect_all(r, s, active, "a before"));
-    for (uint32_t t = 0; t < r->width; t += stmt->width) HN_TRY(scan_row(r, stmt, t));
+    for (uint32_t t = 0; t < r->width; t++)
+        if (t / stmt->pitch % stmt->width == 0) HN_TRY(scan_row(r, stmt, t));
     return NULL;
 }
 

@@ -190,23 +190,26 @@ static hn_status read_step(parser *ps, hn_form_stmt *stmt) {
 /* r1 */
 static hn_status read_init(parser *ps, hn_form_stmt *stmt) { return read_register(ps, &stmt->reg); }
 
-/* r1 width 32 pitch 8, or of lanes r1 */
-static hn_status read_across(parser *ps, hn_form_stmt *stmt) {
-    HN_TRY(read_register(ps, &stmt->reg));
-    if (!hn_lex_accept_word(&ps->lex, "width")) return NULL;
+/* 32 pitch 8 */
+static hn_status read_row(parser *ps, hn_form_stmt *stmt) {
     stmt->pitch = 1;
     HN_TRY(hn_lex_u32(&ps->lex, &stmt->width));
     return hn_lex_accept_word(&ps->lex, "pitch") ? hn_lex_u32(&ps->lex, &stmt->pitch) : NULL;
 }
 
-/* r1 all r2 width 32 */
+/* r1 width 32 pitch 8, or of lanes r1 */
+static hn_status read_across(parser *ps, hn_form_stmt *stmt) {
+    HN_TRY(read_register(ps, &stmt->reg));
+    return hn_lex_accept_word(&ps->lex, "width") ? read_row(ps, stmt) : NULL;
+}
+
+/* r1 all r2 width 32 pitch 8 */
 static hn_status read_before(parser *ps, hn_form_stmt *stmt) {
     HN_TRY(read_register(ps, &stmt->reg));
     HN_TRY(hn_lex_expect_word(&ps->lex, "all"));
     HN_TRY(read_register(ps, &stmt->all));
     HN_TRY(hn_lex_expect_word(&ps->lex, "width"));
-    stmt->pitch = 1;
-    return hn_lex_u32(&ps->lex, &stmt->width);
+    return read_row(ps, stmt);
 }
 
 /* m3[4*i66] = m1[4*i65] count 4 */

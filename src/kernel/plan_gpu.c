@@ -15,7 +15,7 @@
  *   scratch memory when they are too large. A barrier stands before a phase that reads what another
  *   thread of its row has written.
  * - one thread: scatters, which run in order.
- * A scan of a row is taken in steps by its threads, or across rows by one thread. gpu_layouts.c makes forms of them. */
+ * A scan of a row is taken in steps by its threads (gpu_scan.c). gpu_layouts.c makes forms of them. */
 #include "kernel/plan_gpu.h"
 
 #include "base/compiler.h"
@@ -31,6 +31,8 @@ static const uint32_t unrolls[] = {1, 2, 4, 8, 16};
 
 /* A step of more than four vectors has at most so many elements. */
 enum { UNROLL_SHORT = 4, UNROLLED_MOST = 16 };
+
+static uint32_t least_width(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
 static bool may_unroll(uint32_t vector, uint32_t unroll) {
     return unroll <= UNROLL_SHORT || vector * unroll <= UNROLLED_MOST;
@@ -225,12 +227,13 @@ static int64_t number_of(const planner *pl, hn_expr e) {
 /* Numbers are exchanged as they are computed, in 4 bytes at least. */
 static int64_t exchange_bytes(hn_dtype d) { return size_of(d) < 4 ? 4 : size_of(d); }
 
-/* Of a reduction, or of a scan along the row: one of each warp, or of each row. */
+/* Of a reduction; or of a scan: one of each warp, or of each row, or where neighbours have other rows
+ * of each thread. */
 static int64_t exchanged(const planner *pl, const layout *l, const hn_kernel_phase *phase) {
-    const uint32_t threads = l->width * l->rows, warp = pl->facts->shuffle;
-    if (phase->scan && phase->rank && !pl->is_across)
-        return threads / (l->width < warp ? l->width : warp);
-    return l->width > 1 ? hn_form_exchanged(threads, warp, l->width, hn_gpu_pitch(pl, l->rows)) : 0;
+    const uint32_t threads = l->width * l->rows, pitch = hn_gpu_pitch(pl, l->rows);
+    if (l->width == 1) return 0;
+    if (!phase->scan) return hn_form_exchanged(threads, pl->facts->shuffle, l->width, pitch);
+    return pitch > 1 ? threads : threads / least_width(l->width, pl->facts->shuffle);
 }
 
 /* What its rows exchange values, and perhaps positions, through. Each statement has memory of its
@@ -366,6 +369,11 @@ static rows_info info_of(const planner *pl) {
 static void count_exchanges(const planner *pl, const layout *l, hn_gpu_launch *out) {
     const uint32_t warp = pl->facts->shuffle, warps = (out->threads + warp - 1) / warp;
     uint32_t numbers = l->width;
+    if (has_scan(pl->k)) {
+        /* of each step, whose reads have to wait */
+        if (l->width > 1) out->exchange_ns = (double)out->steps * numbers * warps * exchanged_ns;
+        return;
+    }
     if (l->rows < warp) {
         const uint32_t all = l->width * l->rows / warp * l->rows;
         numbers = all > warp ? all / warp : 1;
@@ -398,7 +406,11 @@ static launch launch_of(const planner *pl, const rows_info *info, const layout *
         .levels = levels,
         .registers = OTHER_REGISTERS + l->vector * ELEMENT_REGISTERS,
         .shared_bytes = hn_gpu_shared_bytes(pl, l)};
-    if (along && has_scan(pl->k)) out.acrosses = WAITS_OF_SCAN * (uint32_t)out.steps * l->unroll;
+    if (has_scan(pl->k)) {
+        const uint32_t befores = l->width > 1 || along ? (uint32_t)out.steps : 0;
+        out.acrosses = WAITS_OF_SCAN * befores * (along ? l->unroll : 1);
+        if (!along) out.registers += SCAN_REGISTERS * l->unroll;
+    }
     double once = hn_gpu_bytes_once(pl);
     if (once > pl->work.bytes) once = pl->work.bytes;
     if (!along) count_exchanges(pl, l, &out);
@@ -429,8 +441,8 @@ static void try_layout(const planner *pl, const rows_info *info, layout l, layou
     const launch run = launch_of(pl, info, &l);
     if (!fits_registers(pl, &run)) return;
     l.ns = hn_gpu_predicted_ns(pl, &run) * hn_gpu_balance(&run, BYTES_OF_ROWS);
-    if (!pl->is_across && has_scan(pl->k) && l.unroll > 1)
-        keep_both(pl, items, kept, l, &run, SCAN_REGISTERS * l.vector);
+    if (has_scan(pl->k) && l.unroll > 1)
+        keep_both(pl, items, kept, l, &run, pl->is_across ? 0 : SCAN_REGISTERS * l.vector);
     else keep_layout(items, kept, l);
 }
 
@@ -443,7 +455,7 @@ static void try_width(const planner *pl, const rows_info *info, uint32_t width, 
                 .unroll = 1,
                 .size = info->size,
                 .peels = info->peels};
-    bool along = !pl->is_across, steps = along || (!has_scan(pl->k) && info->vector > 1);
+    bool along = !pl->is_across, steps = along || has_scan(pl->k) || info->vector > 1;
     int64_t vectors =
         hn_gpu_ceil_div(hn_gpu_ceil_div(info->elems, along ? info->vector : 1), width);
     for (size_t u = 0; u < HN_COUNT_OF(unrolls) && (steps || !u); u++) {
@@ -478,13 +490,11 @@ static void list_clusters(const planner *pl, const rows_info *info, layout *item
         }
 }
 
-static uint32_t least_width(uint32_t a, uint32_t b) { return a < b ? a : b; }
-
-/* Threads of a row that may scan it: one where neighbours have neighbouring rows; and few where all
- * that they combine goes through shared memory, since each reads what those before it have. */
+/* Threads of a row that may scan it: few where all that they combine goes through shared memory,
+ * since each reads what those before it have. */
 static uint32_t scan_width(const planner *pl) {
-    if (pl->is_across) return 1;
-    return pl->facts->shuffle > 1 ? pl->facts->threads_max : 16;
+    if (pl->facts->shuffle == 1) return 16;
+    return pl->is_across ? pl->facts->shuffle : pl->facts->threads_max;
 }
 
 static uint32_t list_rows(const planner *pl, layout *items) {

@@ -126,10 +126,15 @@ static void put_step(const printer *pr, const char *word, const hn_form_stmt *st
     if (stmt->position) hn_strbuf_printf(pr->out, " at %%%u", number_of(pr, stmt->position));
 }
 
-static void put_across(const printer *pr, const hn_form_stmt *stmt) {
-    hn_strbuf_printf(pr->out, "across r%u", stmt->reg);
+/* Of lanes nothing. */
+static void put_row(const printer *pr, const hn_form_stmt *stmt) {
     if (stmt->width) hn_strbuf_printf(pr->out, " width %u", stmt->width);
     if (stmt->pitch > 1) hn_strbuf_printf(pr->out, " pitch %u", stmt->pitch);
+}
+
+static void put_across(const printer *pr, const hn_form_stmt *stmt) {
+    hn_strbuf_printf(pr->out, "across r%u", stmt->reg);
+    put_row(pr, stmt);
 }
 
 static void put_access(const printer *pr, hn_fmem m, hn_expr index) {
@@ -192,7 +197,8 @@ static void put_stmt(const printer *pr, hn_fid s) {
     case HN_FORM_ACROSS: put_across(pr, stmt); break;
     case HN_FORM_PREFETCH: put_prefetch(pr, stmt); break;
     case HN_FORM_BEFORE:
-        hn_strbuf_printf(pr->out, "before r%u all r%u width %u", stmt->reg, stmt->all, stmt->width);
+        hn_strbuf_printf(pr->out, "before r%u all r%u", stmt->reg, stmt->all);
+        put_row(pr, stmt);
         break;
     case HN_FORM_MOVE: put_move(pr, stmt); break;
     case HN_FORM_TRANSPOSE: put_transpose(pr, stmt); break;

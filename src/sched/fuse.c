@@ -27,6 +27,10 @@ static int contiguity(sched *s, const hn_loop *loop, hn_expr var) {
     return score;
 }
 
+bool loop_goes_along(sched *s, const hn_loop *loop, hn_expr var) {
+    return contiguity(s, loop, var) > 0;
+}
+
 bool is_column_reduction(sched *s, const hn_loop *loop) {
     if (loop->kind == HN_LOOP_SCAN) return true;
     if (loop->kind != HN_LOOP_REDUCE || !loop->rank || !loop->red_rank) return false;
@@ -141,7 +145,7 @@ typedef struct attempt {
     dims *inner;
 } attempt;
 
-static hn_status copy_loop(sched *s, const hn_loop *from, hn_loop *to) {
+hn_status loop_copy(sched *s, const hn_loop *from, hn_loop *to) {
     *to = *from;
     HN_NEW(s->arena, to->body.items, from->body.count);
     memcpy(to->body.items, from->body.items, from->body.count * sizeof *from->body.items);
@@ -240,11 +244,11 @@ static hn_status try_join(sched *s, uint32_t index, hn_loop *loop, uint32_t orig
                       memcmp(a.outer.items, g->outer.items, a.outer.count * sizeof(hn_expr)) == 0;
     for (uint32_t k = 0; k < count && !same_outer; k++) {
         member *m = &g->members.items[k];
-        HN_TRY(copy_loop(s, m->loop, &a.loops[k]));
+        HN_TRY(loop_copy(s, m->loop, &a.loops[k]));
         if (!rewrite(s, &a.loops[k], &a.outer, g->form == GROUP_FLAT ? &flat_inner : &m->inner))
             return NULL;
     }
-    HN_TRY(copy_loop(s, loop, &a.loops[count]));
+    HN_TRY(loop_copy(s, loop, &a.loops[count]));
     if (!rewrite(s, &a.loops[count], &a.outer, &new_inner)) return NULL;
     group trial = {.form = a.form, .outer = a.outer};
     for (uint32_t k = 0; k < count; k++)
@@ -491,7 +495,11 @@ static hn_status place_picked(sched *s, hn_loop *loop, uint32_t origin, bool *ou
 
 static hn_status place_loop_item(sched *s, hn_loop *loop, uint32_t origin) {
     const hn_loop whole = *loop;
-    hn_loop *second;
+    hn_loop *second, *stages[SCAN_STAGES];
+    uint32_t count;
+    HN_TRY(scan_split(s, loop, stages, &count));
+    for (uint32_t k = 0; k < count; k++) HN_TRY(place_loop(s, stages[k], origin));
+    if (count) return NULL;
     bool placed = false, picked = false;
     if (mixed_may_join(s, loop)) HN_TRY(place_columns(s, loop, origin, true, &placed));
     if (placed) return NULL;
@@ -559,7 +567,7 @@ static hn_status place_other(sched *s, hn_item i) {
 }
 
 hn_status sched_fuse(sched *s) {
-    /* Picking and splitting add at most one buffer an item each. */
+    /* Picking and splitting add at most one buffer an item each; or splitting a scan two. */
     waiting_loops waiting = {0};
     uint32_t most = s->p->buffers.count + 2 * s->p->items.count;
     HN_NEW(s->scratch, s->writer_group, most);

@@ -96,7 +96,17 @@ void sched_explain(sched *s, uint32_t first, uint32_t second, const char *why);
  * not split) the second. */
 hn_status loop_split(sched *s, hn_loop *loop, hn_loop **out_second) HN_MUST_USE;
 
+/* scan.c */
+enum { SCAN_STAGES = 4 };
+/* The loops that take the place of a scan of few long rows, in order; none: it stays. */
+hn_status scan_split(sched *s, const hn_loop *loop, hn_loop *out[SCAN_STAGES],
+                     uint32_t *out_count) HN_MUST_USE;
+
 /* fuse.c */
+/* With a body of its own. */
+hn_status loop_copy(sched *s, const hn_loop *from, hn_loop *to) HN_MUST_USE;
+/* Whether its loads rather go by one element along the variable. */
+bool loop_goes_along(sched *s, const hn_loop *loop, hn_expr var);
 /* A reduction whose lanes should be rows: its loads are contiguous along the last parallel dim. */
 bool is_column_reduction(sched *s, const hn_loop *loop);
 hn_status sched_fuse(sched *s) HN_MUST_USE;

@@ -119,7 +119,10 @@ typedef struct hn_sched_limits {
     /* ... if rows are fewer than two for a thread; or columns make fewer strips than so many for 100
      * threads: on a GPU many threads go down one strip, so that few strips keep memory busy */
     int64_t split_strips;
-    int64_t split_parts_max;  /* of so many parts, a power of two, */
+    int64_t split_parts_max; /* of so many parts, a power of two, */
+    /* of a scan, to be done in pieces where it has few rows, or strips of columns, for the threads; 0:
+     * none is. And of a piece, at least. Of a scan down columns that is `column_min_steps` */
+    int64_t scan_min_elems, scan_piece_elems;
     int64_t column_strip;     /* columns that a reduction down columns takes at a time, */
     int64_t column_min_steps; /* and the rows below which a part of one is too short */
     int64_t long_row_elems;   /* fewer such rows than threads are not fused into a row kernel */

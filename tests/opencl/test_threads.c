@@ -139,7 +139,7 @@ TEST(rows_of_narrow_dtypes) {
 
 /* Prefixes of the places and values of each row, three times on top of each other: the third round
  * begins with what two had. */
-static void scan_rows(hn_op op, uint32_t width) {
+static void scan_rows(hn_op op, uint32_t width, uint32_t pitch) {
     enum { ROUNDS = 3 };
     static float in[ELEMS];
     fixture x;
@@ -160,7 +160,7 @@ static void scan_rows(hn_op op, uint32_t width) {
     hn_form_for(f, round, num(&x, 0), num(&x, ROUNDS), 1);
     hn_form_init(f, reg);
     hn_form_step(f, reg, value, place);
-    hn_form_before(f, reg, all, width);
+    hn_form_before(f, reg, all, width, pitch);
     hn_form_close(f);
     hn_form_step(f, reg, value, place);
     hn_form_store(f, hn_form_argument(f, to, 0, true), element_of(&x, f),
@@ -171,27 +171,28 @@ static void scan_rows(hn_op op, uint32_t width) {
     EXPECT_OK(run_form(&x, f));
     uint32_t wrong = 0;
     for (uint32_t at = 0; at < ELEMS; at++) {
-        uint32_t first = at - at % width, best = first;
+        uint32_t first = at - at % (width * pitch) + at % pitch, best = first;
         float row = 0, sum = 0, most = in[first];
-        for (uint32_t k = first; k < first + width; k++) {
+        for (uint32_t k = first; k < first + width * pitch; k += pitch) {
             row += in[k];
             if (in[k] >= most) most = in[k], best = k; /* of equals the last one */
         }
-        for (uint32_t k = first; k <= at; k++) sum += in[k];
+        for (uint32_t k = first; k <= at; k += pitch) sum += in[k];
         float got = ((float *)x.memory[to].bytes)[at],
               want = keeps ? most : (ROUNDS - 1) * row + sum;
         int64_t where = ((int64_t *)x.memory[last].bytes)[at];
         wrong += got != want || (keeps && where != best % THREADS);
     }
-    if (wrong) HN_TEST_FAIL("width %u: %u elements are wrong", width, wrong);
+    if (wrong) HN_TEST_FAIL("width %u, pitch %u: %u elements are wrong", width, pitch, wrong);
     fixture_deinit(&x);
 }
 
 TEST(prefixes) {
-    for (uint32_t width = 1; width <= THREADS; width *= 4) {
-        scan_rows(HN_OP_CUMSUM, width);
-        scan_rows(HN_OP_CUMMAX, width);
-    }
+    for (uint32_t width = 1; width <= THREADS; width *= 4)
+        for (uint32_t pitch = 1; pitch * width <= THREADS; pitch *= 2) {
+            scan_rows(HN_OP_CUMSUM, width, pitch);
+            scan_rows(HN_OP_CUMMAX, width, pitch);
+        }
 }
 
 int main(int argc, char **argv) { return opencl_test_main(argc, argv); }

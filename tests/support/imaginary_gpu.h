@@ -14,6 +14,8 @@
                    .split_min_elems = 4096,                                                        \
                    .split_strips = 200,                                                            \
                    .split_parts_max = 64,                                                          \
+                   .scan_min_elems = 4096,                                                         \
+                   .scan_piece_elems = 64,                                                         \
                    .column_strip = 32,                                                             \
                    .column_min_steps = 8,                                                          \
                    .long_row_elems = 256,                                                          \

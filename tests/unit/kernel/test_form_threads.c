@@ -46,6 +46,9 @@ TEST(rows_that_are_refused) {
         {ROWS("before r2 all r1 width 64"), "r2 and r1 combine in different ways"},
         {ROWS("before r2 all r4 width 64"), "there is no register r4"},
         {ROWS("before r1 all r2 width 48"), "a row whose width or pitch is no power of two"},
+        {ROWS("before r1 all r2 width 4 pitch 3"), "a row whose width or pitch is no power of two"},
+        {ROWS("before r1 all r2 width 32 pitch 4"),
+         "a group that is not made of rows of 32 threads"},
         {ROWS("before r2 width 48"), "expected 'all'"},
         {"form (group i64 < 1; thread i65 < 64) { r1 : sum f32\n r2 : sum f32\n init r1 init r2\n"
          " if i65 < 3 { before r1 all r2 width 64 } }",
@@ -160,29 +163,31 @@ TEST(every_thread_has_the_result) {
 
 /* What the threads of its row before it have, behind what all had before; twice. */
 TEST(every_thread_has_its_prefix) {
-    for (uint32_t width = 1; width <= THREADS; width *= 4) {
-        setting t;
-        char text[1024];
-        begin(&t);
-        snprintf(text, sizeof text,
-                 "form (group i64 < s0; thread i65 < 64) {\n m1 : argument b1 f32 read\n"
-                 " m2 : argument b2 f32 write\n m3 : argument b5 f32 write\n r1 : cumsum f32\n"
-                 " r2 : cumsum f32\n init r1 init r2\n %%3 = m1[64*i64 + i65] : f32\n"
-                 " for i66 in [0, 2) { init r1 step r1 %%3\n before r1 all r2 width %u }\n"
-                 " %%8 = result r1 : f32\n %%9 = result r2 : f32\n m2[64*i64 + i65] = %%8\n"
-                 " m3[64*i64 + i65] = %%9\n}",
-                 width);
-        EXPECT_OK(run(&t, text));
-        for (int64_t at = 0; at < ELEMS; at++) {
-            double before = 0, all = 0;
-            int64_t first = at - at % width;
-            for (int64_t k = first; k < first + width; k++) all += (double)k;
-            for (int64_t k = first; k < at; k++) before += (double)k;
-            EXPECT_NEAR(t.buffers[2].items[at].f, all + before, 0);
-            EXPECT_NEAR(t.buffers[5].items[at].f, 2 * all, 0);
+    for (uint32_t width = 1; width <= THREADS; width *= 4)
+        for (uint32_t pitch = 1; pitch * width <= THREADS; pitch *= 2) {
+            setting t;
+            char text[1024];
+            begin(&t);
+            snprintf(text, sizeof text,
+                     "form (group i64 < s0; thread i65 < 64) {\n m1 : argument b1 f32 read\n"
+                     " m2 : argument b2 f32 write\n m3 : argument b5 f32 write\n r1 : cumsum f32\n"
+                     " r2 : cumsum f32\n init r1 init r2\n %%3 = m1[64*i64 + i65] : f32\n"
+                     " for i66 in [0, 2) { init r1 step r1 %%3\n"
+                     " before r1 all r2 width %u pitch %u }\n"
+                     " %%8 = result r1 : f32\n %%9 = result r2 : f32\n m2[64*i64 + i65] = %%8\n"
+                     " m3[64*i64 + i65] = %%9\n}",
+                     width, pitch);
+            EXPECT_OK(run(&t, text));
+            for (int64_t at = 0; at < ELEMS; at++) {
+                double before = 0, all = 0;
+                const int64_t row = width * pitch, first = at - at % row + at % pitch;
+                for (int64_t k = first; k < first + row; k += pitch) all += (double)k;
+                for (int64_t k = first; k < at; k += pitch) before += (double)k;
+                EXPECT_NEAR(t.buffers[2].items[at].f, all + before, 0);
+                EXPECT_NEAR(t.buffers[5].items[at].f, 2 * all, 0);
+            }
+            fixture_deinit(&t.x);
         }
-        fixture_deinit(&t.x);
-    }
 }
 
 /* An across lets threads see registers, and nothing else. */

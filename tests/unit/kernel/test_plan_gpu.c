@@ -315,6 +315,42 @@ TEST(scans_of_odd_rows) {
     }
 }
 
+/* Rows that are neighbours, and several threads down each. */
+TEST(scans_down_columns) {
+    static const int down[] = {0, 1, 2, 13, 257}, across[] = {1, 33};
+    for (size_t d = 0; d < HN_COUNT_OF(down); d++)
+        for (size_t a = 0; a < HN_COUNT_OF(across); a++) {
+            check_sizes("input user %%x : f16[%2$d, %1$d] \"x\"\n%%f = cast(%%x, dtype=f32)\n"
+                        "%%y = cumsum(%%f, dim=0)\noutput user %%y \"\"",
+                        across[a], down[d]);
+            check_sizes("input user %%x : i32[2, %2$d, %1$d] \"x\"\n"
+                        "%%y, %%i = cummax(%%x, dim=1)\n"
+                        "output user %%y \"\"\noutput user %%i \"\"",
+                        across[a], down[d]);
+            check_sizes("input user %%x : f32[%2$d, %1$d] \"x\"\n"
+                        "%%y = logcumsumexp(%%x, dim=0)\noutput user %%y \"\"",
+                        across[a], down[d]);
+        }
+    for (size_t d = 1; d < HN_COUNT_OF(down); d++)
+        check_sizes("symbol size s0 in [1, 4096] hint %2$d\n"
+                    "input user %%x : f32[s0, %1$d] \"x\"\n%%y = cumprod(%%x, dim=0)\n"
+                    "output user %%y \"\"",
+                    3, down[d]);
+}
+
+/* Few rows that are long enough: sums of pieces, their scan, the pieces and what is left. */
+TEST(scans_in_pieces) {
+    static const int lengths_of_rows[] = {4095, 4096, 4097, 5003, 8191, 8192};
+    for (size_t c = 0; c < HN_COUNT_OF(lengths_of_rows); c++) {
+        check_sizes("input user %%x : f16[%1$d, %2$d] \"x\"\n%%f = cast(%%x, dtype=f32)\n"
+                    "%%y = cumsum(%%f, dim=1)\n%%z = abs(%%y)\noutput user %%z \"\"",
+                    1, lengths_of_rows[c]);
+        check_sizes("input user %%x : i64[2, %2$d, %1$d] \"x\"\n%%y = cumprod(%%x, dim=1)\n"
+                    "output user %%y \"\"",
+                    3, lengths_of_rows[c]);
+    }
+}
+
 TEST(scans_of_sizes_of_the_call) {
     for (size_t c = 1; c < HN_COUNT_OF(lengths); c += 2)
         check_sizes("symbol size s0 in [1, 4096] hint %2$d\n"
@@ -548,8 +584,8 @@ TEST(what_reads_ahead_says_how_many_groups_there_are) {
 TEST(all_that_threads_exchange_fits) {
     static const char *const graphs[] = {
         "%s = sum(%x, dims=[1], keepdim=true)\n%d = sub(%x, %s)\n%y = amax(%d, dims=[1], keepdim=false)\n",
-        "%y = cumsum(%x, dim=1)\n"};
-    static const char *const lengths_of_rows[] = {"s0", "256"};
+        "%y = cumsum(%x, dim=1)\n", "%y = cumsum(%x, dim=0)\n"};
+    static const char *const lengths_of_rows[] = {"s0", "256", "256"};
     hn_gpu_facts facts = hn_test_gpu;
     facts.shuffle = 1;
     facts.shared_bytes = 2 << 10;
@@ -557,7 +593,7 @@ TEST(all_that_threads_exchange_fits) {
         char text[512];
         snprintf(text, sizeof text,
                  "graph {\nsymbol size s0 in [1, 4096] hint 256\n"
-                 "input user %%x : f32[64, %s] \"x\"\n%soutput user %%y \"\"\n}\n",
+                 "input user %%x : f32[128, %s] \"x\"\n%soutput user %%y \"\"\n}\n",
                  lengths_of_rows[g], graphs[g]);
         chooser c = {.facts = &facts, .any = true};
         for (; c.any && c.number <= HN_GPU_PLANS_MAX; c.number++) {
