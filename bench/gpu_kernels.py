@@ -99,6 +99,10 @@ def cumsum(x):
     return torch.cumsum(wide(x), dim=-1)
 
 
+def cumsum_columns(x):
+    return torch.cumsum(wide(x), dim=0)
+
+
 def rms_norm(x, weight):
     return F.rms_norm(x, weight.shape, weight, EPS)
 
@@ -120,7 +124,7 @@ def layer_norm_backward(dy, x, weight, mean, rstd):
 
 
 def sort_rows(x):
-    return torch.sort(x, dim=-1, stable=True)
+    return tuple(torch.sort(x, dim=-1, stable=True))
 
 
 def top_50(x):
@@ -187,11 +191,14 @@ def all_rows(tiny):
         Row("cross_entropy", cross_entropy, bf16, vocabulary, [(vocabulary, bf16, normal), (vocabulary[:1], torch.int64, classes(vocabulary[1]))]),
         Row("var_mean", var_mean, bf16, big, [x]),
         Row("cumsum", cumsum, bf16, scan, [(scan, bf16, normal)]),
+        Row("cumsum_columns", cumsum_columns, bf16, scan, [(scan, bf16, normal)]),
     ]
     for dtype in (bf16, f32):
         for shape in NORM_SHAPES:
             only = None if dtype == bf16 else ("rms_norm_backward", "layer_norm_backward")
             rows += norm_rows(*fit(*shape), dtype, only=only)
+    for shape in ((1, 1 << 20), (64, 128256)):
+        rows.append(Row("cumsum", cumsum, f32, fit(*shape), [(fit(*shape), f32, normal)]))
     for shape in ((1, 1 << 20), (4096, 4096), (65536, 256), (256, 65536)):
         rows.append(Row("sort", sort_rows, f32, fit(*shape), [(fit(*shape), f32, normal)]))
     for shape in ((1, 1 << 20), (64, 128256), (65536, 256)):
