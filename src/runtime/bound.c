@@ -324,6 +324,7 @@ static hn_status describe_operands(binder *x, const hnb_step *step, const hn_run
         HN_TRY(place_operand(x, operand->buffer, operand->offset,
                              hn_bundle_dtype_bytes(operand->dtype), &call->rooms[k]));
         call->dtypes[k] = operand->dtype;
+        if (f->kind == HNB_BUFFER_CONSTANT) call->begins[k] = (int64_t)f->byte_offset;
         call->is_constant[k] = f->kind == HNB_BUFFER_CONSTANT && !b->storages[f->source].is_mutable;
         if (call->is_constant[k]) call->operands[k] = out->args[k];
     }

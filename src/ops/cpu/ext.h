@@ -51,6 +51,9 @@ typedef struct hn_ext_call {
     uint32_t param_count;
     bool knows_rooms; /* `rooms` is set, and hn_ext_prepare compares the operands with it */
     hn_ext_room rooms[HN_EXT_MAX_OPERANDS];
+    /* of an operand whose address is not there yet: where its buffer begins in memory that is
+     * aligned to 64 bytes */
+    int64_t begins[HN_EXT_MAX_OPERANDS];
     int threads;           /* into how many tasks work is cut at most, 1 or more */
     hn_team *team;         /* that runs them; NULL: the calling thread alone */
     hn_ext_shared *shared; /* of the module */

@@ -51,7 +51,8 @@ static void watch_forks(void) { are_counted = pthread_atfork(NULL, NULL, count_f
 static int64_t this_process(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, watch_forks);
-    return are_counted ? atomic_load_explicit(&forks, memory_order_relaxed) : getpid();
+    return are_counted ? (int64_t)atomic_load_explicit(&forks, memory_order_relaxed)
+                       : (int64_t)getpid();
 }
 
 /* ---- open devices ---- */

@@ -80,6 +80,34 @@ TEST(operands_that_are_absent) {
     hn_module_release(m);
 }
 
+/* A part of a buffer that the program changes: an operation is told where in its memory that begins,
+ * before there is an address. */
+TEST(operands_in_parts_of_a_state) {
+    static const float w[6] = {1, 2, 3, 4, 5, 6};
+    hn_module *m = load_weights(
+        "buffer b1 : input f32[2, 2] source 0 buffer b2 : constant f32[2, 2] source 1 offset 4 "
+        "buffer b3 : output f32[2, 2] bytes(16) buffer b4 : constant f32[6] source 1 "
+        "buffer b5 : output f32[6] bytes(24) " KERNELS
+        "input \"x\" : f32[2, 2] strides [2, 1] in b1 "
+        "extern matmul(out b3 f32, b1 f32, b2 f32, none, none) params [1, 1, 1, 1, 2, 2, 2, 0, 0, "
+        "0, 0, 2, 1, 0, 0, 0, 0, 2, 1, "
+        "0, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0] "
+        "call k4(b4 f32, out b5 f32) extent(6) output mutation \"w\" : f32[6] strides [1] in b5 "
+        "output tensor \"y\" : f32[2, 2] strides [2, 1] in b3",
+        &(fixture_weight){"w", HN_INPUT_BUFFER, HN_DTYPE_F32, 6, w}, 1, NULL);
+    float x[4] = {1, 0, 0, 1};
+    hn_tensor *in[1] = {F32(x, 2, 2)}, *out[1] = {NULL};
+    if (!m) return;
+    EXPECT_OK(hn_module_run(m, in, 1, out, 1));
+    EXPECT(out[0] && ((float *)hn_tensor_data(out[0]))[3] == 5);
+    const hn_ext_call *call = &last_bound(m)->exts[0].call;
+    EXPECT_INT(call->begins[2], 4);
+    EXPECT_INT(call->begins[1], 0);
+    EXPECT_INT(call->rooms[2].before, 0);
+    hn_tensor_release(in[0]), hn_tensor_release(out[0]);
+    hn_module_release(m);
+}
+
 /* A size that the data tells is unknown until the step that defines it has run, and again in the
  * next call. */
 TEST(sizes_from_the_data) {

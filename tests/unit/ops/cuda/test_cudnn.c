@@ -4,6 +4,7 @@
  * asked for plans for an H200, which takes no device. */
 #include "base/compiler.h"
 #include "henry/tensor.h"
+#include "ops/cuda/alignment.h"
 #include "ops/cuda/convolution.h"
 #include "ops/cuda/cudnn_conv.h"
 #include "tests/support/cudnn_standin.h"
@@ -283,6 +284,17 @@ TEST(parts_of_memory) {
     expect_right(&c);
     EXPECT_INT(standin->align_x, 4);
     end(&c);
+}
+
+/* An operand in a buffer that begins somewhere in its memory, as a part of a state does. */
+TEST(buffers_that_begin_somewhere) {
+    hn_ext_call call = {.knows_rooms = true, .begins = {0, 4, 8, 2}};
+    call.rooms[2].before = 8;
+    call.rooms[3].before = 32;
+    EXPECT_INT(hn_align_of_operand(&call, 0, 2), 16);
+    EXPECT_INT(hn_align_of_operand(&call, 1, 2), 4);
+    EXPECT_INT(hn_align_of_operand(&call, 2, 2), 16);
+    EXPECT_INT(hn_align_of_operand(&call, 3, 2), 2);
 }
 
 static void expect_refused(conv *c, const char *why) {
