@@ -14,6 +14,7 @@ void hn_driver_init(hn_driver *d, const hn_compile_options *options, hn_service 
     hn_options_init(&d->options, options, &d->marks);
     hn_arena_init(&d->arena);
     hn_arena_init(&d->scratch);
+    hn_strmap_init(&d->compiled, &d->arena);
 }
 
 void hn_driver_deinit(hn_driver *d) {

@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/map.h"
 #include "codegen/codegen.h"
 #include "driver/options.h"
 #include "henry/program.h"
@@ -55,6 +56,7 @@ typedef struct hn_driver {
         uint32_t count, cap;
     } units;
     hn_digest *unit_keys; /* of the compilations, once they are done */
+    hn_strmap compiled;   /* keys of those that this program has waited for and no cache had */
     hn_scope *scope;
     /* the model file, when weights are referred to and not embedded */
     const char *weights_path;

@@ -32,15 +32,25 @@ typedef struct candidates {
     uint32_t count, cap;
 } candidates;
 
+/* What was compiled here is found in memory when it is wanted again. */
+static hn_status note_compiled(hn_driver *d, const hn_future *future, const hn_artifact *artifact) {
+    const char *key = hn_artifact_key(artifact);
+    if (hn_future_hit_level(future) != HN_HIT_NONE) return NULL;
+    char *own = hn_arena_strndup(&d->arena, key, strlen(key));
+    if (!own) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory while compiling kernels");
+    return hn_strmap_put(&d->compiled, hn_str_of(own), 1);
+}
+
 /* Of a kernel, when its unit is done; 0 where the code does not tell. */
-static hn_status stack_of(hn_future *future, const hn_target *target, const hn_kernel_code *kernel,
-                          uint32_t *out) {
+static hn_status stack_of(hn_driver *d, hn_future *future, const hn_target *target,
+                          const hn_kernel_code *kernel, uint32_t *out) {
     hn_artifact *artifact;
     hn_image image;
     hn_cubin_use use = {.stack_bytes = 0};
     *out = 0;
     HN_TRY(hn_future_wait(future, -1, &artifact));
-    hn_status status = hn_artifact_image_find(artifact, target->architecture, &image);
+    hn_status status = note_compiled(d, future, artifact);
+    if (!status) status = hn_artifact_image_find(artifact, target->architecture, &image);
     if (!status && hn_cubin_use_find((hn_str){image.bytes, image.len}, kernel->name, &use))
         *out = use.stack_bytes;
     hn_artifact_release(artifact);
@@ -53,7 +63,7 @@ static hn_status list_stacks(hn_driver *d, const hn_driver_level *level, hn_strm
         const hn_kernel_code *kernel = level->unique.items[k];
         const hn_str key = {(const char *)kernel->digest.bytes, sizeof kernel->digest.bytes};
         uint32_t bytes;
-        HN_TRY(stack_of(d->units.items[level->unit_of[k]], &level->target, kernel, &bytes));
+        HN_TRY(stack_of(d, d->units.items[level->unit_of[k]], &level->target, kernel, &bytes));
         if (bytes) HN_TRY(hn_strmap_put(out, key, bytes));
     }
     return NULL;
@@ -97,10 +107,10 @@ static hn_status submit_next(hn_driver *d, const hn_target *target, candidate *c
     return NULL;
 }
 
-static hn_status take_best(const hn_target *target, candidate *c) {
+static hn_status take_best(hn_driver *d, const hn_target *target, candidate *c) {
     for (uint32_t k = 0; k < c->count && c->stack_bytes; k++) {
         uint32_t bytes;
-        HN_TRY(stack_of(c->futures[k], target, &c->codes[k], &bytes));
+        HN_TRY(stack_of(d, c->futures[k], target, &c->codes[k], &bytes));
         if (bytes < c->stack_bytes) c->stack_bytes = bytes, c->best = c->codes[k];
     }
     return NULL;
@@ -111,7 +121,7 @@ static hn_status try_next(hn_driver *d, const hn_target *target, candidates *lis
     *out_left = false;
     for (uint32_t k = 0; k < list->count; k++) HN_TRY(submit_next(d, target, &list->items[k]));
     for (uint32_t k = 0; k < list->count; k++) {
-        HN_TRY(take_best(target, &list->items[k]));
+        HN_TRY(take_best(d, target, &list->items[k]));
         *out_left |= !is_done(&list->items[k]);
     }
     return NULL;

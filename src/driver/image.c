@@ -21,6 +21,13 @@ static void count_kernels(hn_driver *d, uint32_t unit, hn_hit_level hit, uint32_
     }
 }
 
+/* A unit that was compiled for this program, and submitted again (fit.c), comes from no cache. */
+static hn_hit_level hit_of(const hn_driver *d, uint32_t unit, const hn_artifact *artifact) {
+    const hn_str key = hn_str_of(hn_artifact_key(artifact));
+    return hn_strmap_get(&d->compiled, key) ? HN_HIT_NONE
+                                            : hn_future_hit_level(d->units.items[unit]);
+}
+
 /* The artefact, or of one with images that of the target. */
 static hn_status take_object(const hn_artifact *artifact, const hn_target *target,
                              hn_bundle_object *out) {
@@ -45,8 +52,7 @@ static hn_status collect_objects(hn_driver *d, hn_artifact **artifacts, hn_bundl
         objects[u].name = hn_str_of("kernels");
         if (!hn_store_key_parse(hn_artifact_key(artifacts[u]), &d->unit_keys[u]))
             return HN_ERROR(HN_INTERNAL, "a kernel has no key");
-        hn_hit_level level = hn_future_hit_level(d->units.items[u]);
-        count_kernels(d, u, level, &objects[u].target);
+        count_kernels(d, u, hit_of(d, u, artifacts[u]), &objects[u].target);
         HN_TRY(take_object(artifacts[u], &d->levels[objects[u].target].target, &objects[u]));
     }
     return NULL;

@@ -91,6 +91,18 @@ static void run(fixture *x, char out_first[24]) {
     EXPECT_INT(x->d.levels[0].unique.count, 1);
 }
 
+/* No cache had the kernel: it was compiled while other plans were tried. */
+static void expect_compiled(fixture *x) {
+    hn_wrapper *wrapper;
+    hn_strbuf image;
+    hn_strbuf_init(&image);
+    EXPECT_OK(hn_driver_wrapper(&x->d, &wrapper));
+    EXPECT_OK(hn_driver_image(&x->d, wrapper, &image));
+    EXPECT_INT(x->d.stats.kernels_compiled, 1);
+    EXPECT_INT(x->d.stats.kernels_cached, 0);
+    hn_strbuf_deinit(&image);
+}
+
 TEST(what_fits_stays) {
     fixture *x = calloc(1, sizeof *x);
     char first[24];
@@ -112,6 +124,7 @@ TEST(what_does_not_fit_is_replaced) {
         run(x, first);
         EXPECT(strcmp(x->d.levels[0].step_kernels[0].name, first) != 0);
         EXPECT_INT(stack_now(x), 0);
+        expect_compiled(x);
     }
     fixture_deinit(x);
     free(x);
