@@ -141,12 +141,12 @@ static size_t drop_range(cuda_dev *d, hn_cuda_address address) {
 
 /* ---- the row's functions ---- */
 
-/* The runtime knows for what the memory was to be, the row what there is. */
+/* The runtime knows for what the memory was to be, and tells it as an error. */
 static void tell_refusal(cuda_dev *d, size_t bytes, const char *why) {
     pthread_mutex_lock(&d->lock);
     const size_t taken = d->memory_bytes;
     pthread_mutex_unlock(&d->lock);
-    hn_log("run", HN_LOG_WARN,
+    hn_log("run", HN_LOG_DEBUG,
            "cuda:%u, which has %llu bytes, gives no %zu to a module that takes %zu: %s",
            d->base.number, (unsigned long long)d->base.facts.memory_bytes, bytes, taken, why);
 }
