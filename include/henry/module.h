@@ -198,8 +198,9 @@ typedef struct hn_run_options {
     /* New outputs are tensors in memory of the device that runs the program, and a later run takes
      * them as inputs without a copy (scalars are on the CPU). They have to be released before
      * `stream` is destroyed, and in the thread that has called if it is CU_STREAM_PER_THREAD: their
-     * memory is used again when the work is done that the stream has then. Without `stream`, work of
-     * the caller's that uses an output is done before its release. */
+     * memory is used again when the work is done that the stream has then. If the stream is being
+     * captured then, it is used again when the module is gone: the graph may be launched until that.
+     * Without `stream`, work of the caller's that uses an output is done before its release. */
     bool device_outputs;
 } hn_run_options;
 

@@ -78,6 +78,7 @@ enum { HN_CUDA_POOL_RELEASE_THRESHOLD = 4 };
 
 /* Of this mode, other threads and calls that are no work of the stream are not disturbed. */
 enum { HN_CUDA_CAPTURE_RELAXED = 2 };
+enum { HN_CUDA_CAPTURE_NONE = 0 }; /* of a stream */
 
 /* CUgraphExecUpdateResultInfo */
 typedef struct hn_cuda_graph_update {
@@ -151,6 +152,7 @@ typedef struct hn_cuda_pool_options {
     X(cuEventDestroy, "cuEventDestroy_v2", (hn_cuda_event event))                                  \
     X(cuEventRecord, "cuEventRecord", (hn_cuda_event event, hn_cuda_stream stream))                \
     X(cuEventSynchronize, "cuEventSynchronize", (hn_cuda_event event))                             \
+    X(cuEventQuery, "cuEventQuery", (hn_cuda_event event))                                         \
     X(cuEventElapsedTime, "cuEventElapsedTime",                                                    \
       (float *out_ms, hn_cuda_event begin, hn_cuda_event end))                                     \
     X(cuModuleLoadDataEx, "cuModuleLoadDataEx",                                                    \
@@ -166,6 +168,7 @@ typedef struct hn_cuda_pool_options {
       (hn_cuda_function function, unsigned grid_x, unsigned grid_y, unsigned grid_z,               \
        unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,                \
        hn_cuda_stream stream, void **params, void **extra))                                        \
+    X(cuStreamIsCapturing, "cuStreamIsCapturing", (hn_cuda_stream stream, int *out_state))         \
     X(cuStreamBeginCapture, "cuStreamBeginCapture_v2", (hn_cuda_stream stream, int mode))          \
     X(cuStreamEndCapture, "cuStreamEndCapture", (hn_cuda_stream stream, hn_cuda_graph * out))      \
     X(cuGraphInstantiate, "cuGraphInstantiateWithFlags",                                           \

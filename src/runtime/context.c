@@ -237,17 +237,38 @@ static hn_status place_temporaries(const hn_module *m, hn_context *c) {
 
 static void count_binding(hn_module *m, const hn_context *c) {
     uint64_t bytes = 0;
-    size_t blocks = 0, sum;
     for (uint32_t k = 0; k < m->place_count; k++)
         bytes += c->places[k].workspace.cap + c->places[k].scratch.cap;
-    for (uint32_t k = 0; k < m->output_buffer_count; k++)
-        blocks = hn_add_size(blocks, (size_t)c->bounds[0]->block_bytes[k], &sum) ? sum : SIZE_MAX;
     pthread_mutex_lock(&m->lock);
     m->stats.shapes_bound++;
     if (bytes > m->stats.peak_workspace_bytes) m->stats.peak_workspace_bytes = bytes;
     pthread_mutex_unlock(&m->lock);
-    hn_block_pool_limit(m->blocks, blocks);
-    hn_block_pool_limit(m->device_output_blocks, blocks);
+}
+
+/* Enough for the largest of the sizes that the context remembers, and as much again, if they want it,
+ * for the others: two that take turns have their memory, each. */
+static size_t bytes_to_keep(const hn_context *c) {
+    size_t most = 0, others = 0;
+    for (uint32_t k = 0; k < HN_CONTEXT_BOUNDS && c->bounds[k]; k++) {
+        const size_t made = c->bounds[k]->made_bytes, less = made < most ? made : most;
+        if (made > most) most = made;
+        others = others + less < most ? others + less : most;
+    }
+    return most + others;
+}
+
+void hn_context_count_made(hn_module *m, hn_context *c) {
+    if (HN_LIKELY(c->made_bytes <= c->bounds[0]->made_bytes)) return;
+    c->bounds[0]->made_bytes = c->made_bytes;
+    size_t bytes = bytes_to_keep(c);
+    pthread_mutex_lock(&m->lock);
+    for (const hn_context *idle = m->idle; idle; idle = idle->next) {
+        const size_t more = bytes_to_keep(idle);
+        if (more > bytes) bytes = more;
+    }
+    pthread_mutex_unlock(&m->lock);
+    hn_block_pool_limit(m->blocks, bytes);
+    hn_block_pool_limit(m->device_output_blocks, bytes);
 }
 
 static hn_status resolve(hn_module *m, hn_context *c, hn_bound **out) {

@@ -5,6 +5,7 @@
 #include "runtime/module_impl.h"
 
 static hn_status make_block(hn_module *m, hn_context *c, int64_t bytes, hn_block **out) {
+    c->made_bytes += (size_t)bytes;
     return hn_block_create_for(m->device_output_blocks, (size_t)bytes,
                                c->places[HN_PLACE_KERNELS].queue, c->has_stream, c->stream, out);
 }

@@ -23,6 +23,7 @@ struct hn_block {
     bool has_caller;
     void *caller;
     hn_event *behind; /* work that may still use the memory; NULL: none */
+    hn_block *next;   /* of those that are parked */
 };
 
 typedef struct kept_block {
@@ -40,6 +41,8 @@ struct hn_block_pool {
     size_t limit, kept_bytes;
     uint32_t kept_count;
     kept_block kept[KEEP_COUNT]; /* the last given back is last */
+    hn_block
+        *parked; /* whose memory may be in use, nobody knows how long; each has its reference */
 };
 
 hn_status hn_block_pool_create(hn_dev *dev, hn_block_pool **out) {
@@ -53,15 +56,27 @@ hn_status hn_block_pool_create(hn_dev *dev, hn_block_pool **out) {
     return NULL;
 }
 
-static void drop_kept(hn_block_pool *pool, size_t limit) {
-    uint32_t gone = 0;
+/* What the pool keeps no longer. It is freed without the lock: that may be the caller's code. */
+typedef struct dropped_blocks {
+    kept_block items[KEEP_COUNT];
+    uint32_t count;
+} dropped_blocks;
+
+/* With the lock held. The oldest go first. */
+static void drop_kept(hn_block_pool *pool, size_t limit, dropped_blocks *out) {
+    out->count = 0;
     while (pool->kept_bytes > limit) {
-        pool->kept_bytes -= pool->kept[gone].bytes;
-        hn_dev_free_behind(pool->dev, pool->kept[gone].data, pool->kept[gone].behind);
-        gone++;
+        out->items[out->count] = pool->kept[out->count];
+        pool->kept_bytes -= pool->kept[out->count++].bytes;
     }
-    for (uint32_t i = gone; i < pool->kept_count; i++) pool->kept[i - gone] = pool->kept[i];
-    pool->kept_count -= gone;
+    for (uint32_t i = out->count; i < pool->kept_count; i++)
+        pool->kept[i - out->count] = pool->kept[i];
+    pool->kept_count -= out->count;
+}
+
+static void free_dropped(hn_block_pool *pool, const dropped_blocks *dropped) {
+    for (uint32_t i = 0; i < dropped->count; i++)
+        hn_dev_free_behind(pool->dev, dropped->items[i].data, dropped->items[i].behind);
 }
 
 /* Gives up one reference and the lock. */
@@ -74,19 +89,41 @@ static void unref(hn_block_pool *pool) {
     free(pool);
 }
 
+static void free_block(hn_block *block) {
+    hn_dev_free_behind(block->dev, block->data, block->behind);
+    if (block->pool) {
+        pthread_mutex_lock(&block->pool->lock);
+        unref(block->pool);
+    }
+    hn_dev_release(block->dev);
+    free(block);
+}
+
 void hn_block_pool_release(hn_block_pool *pool) {
+    dropped_blocks dropped;
     if (!pool) return;
     pthread_mutex_lock(&pool->lock);
     pool->closed = true;
-    drop_kept(pool, 0);
+    drop_kept(pool, 0, &dropped);
+    hn_block *parked = pool->parked;
+    pool->parked = NULL;
+    pthread_mutex_unlock(&pool->lock);
+    free_dropped(pool, &dropped);
+    for (hn_block *next; parked; parked = next) {
+        next = parked->next;
+        free_block(parked);
+    }
+    pthread_mutex_lock(&pool->lock);
     unref(pool);
 }
 
 void hn_block_pool_limit(hn_block_pool *pool, size_t bytes) {
+    dropped_blocks dropped;
     pthread_mutex_lock(&pool->lock);
     pool->limit = bytes;
-    drop_kept(pool, bytes);
+    drop_kept(pool, bytes, &dropped);
     pthread_mutex_unlock(&pool->lock);
+    free_dropped(pool, &dropped);
 }
 
 /* A kept block that fits and wastes at most an eighth. */
@@ -154,35 +191,48 @@ void hn_block_retain(hn_block *block) {
 
 /* Whether the pool has taken the memory of the block. */
 static bool keep(hn_block_pool *pool, const hn_block *block) {
+    dropped_blocks dropped;
+    dropped.count = 0;
     pthread_mutex_lock(&pool->lock);
     const bool keeps = block->data && block->bytes >= pool->keep_from && !pool->closed &&
                        pool->kept_count < KEEP_COUNT && block->bytes <= pool->limit;
     if (keeps) {
-        drop_kept(pool, pool->limit - block->bytes); /* the oldest make room */
+        drop_kept(pool, pool->limit - block->bytes, &dropped);
         pool->kept[pool->kept_count++] = (kept_block){block->data, block->bytes, block->behind};
         pool->kept_bytes += block->bytes;
     }
     pthread_mutex_unlock(&pool->lock);
+    free_dropped(pool, &dropped);
     return keeps;
 }
 
-/* A device that tells nothing any more has no work, either. */
-static void note_caller(hn_block *block) {
-    if (!block->has_caller || !hn_dev_is_here(block->dev)) return;
+/* Until the owner of the pool is gone. False: it is gone. */
+static bool park(hn_block *block) {
+    hn_block_pool *pool = block->pool;
+    pthread_mutex_lock(&pool->lock);
+    const bool parks = !pool->closed;
+    if (parks) {
+        block->next = pool->parked;
+        pool->parked = block;
+    }
+    pthread_mutex_unlock(&pool->lock);
+    return parks;
+}
+
+/* False: nobody knows when the caller's work is done, such as a recording of its queue, which may be
+ * done at any time and several times. */
+static bool note_caller(hn_block *block) {
+    if (!block->has_caller || !hn_dev_is_here(block->dev)) return true;
     hn_status status = block->dev->ops->record_caller(block->dev, block->caller, &block->behind);
+    const bool is_known = !status;
     hn_status_free(status);
+    return is_known;
 }
 
 void hn_block_release(void *user) {
     hn_block *block = user;
     if (!block || atomic_fetch_sub_explicit(&block->refs, 1, memory_order_acq_rel) != 1) return;
-    note_caller(block);
-    if (!block->pool || !keep(block->pool, block)) /* the caller's code: without the lock */
-        hn_dev_free_behind(block->dev, block->data, block->behind);
-    if (block->pool) {
-        pthread_mutex_lock(&block->pool->lock);
-        unref(block->pool);
-    }
-    hn_dev_release(block->dev);
-    free(block);
+    if (!note_caller(block) && park(block)) return;
+    if (block->pool && keep(block->pool, block)) block->data = NULL, block->behind = NULL;
+    free_block(block);
 }

@@ -204,6 +204,7 @@ typedef struct hn_bound {
     int64_t *input_bytes;     /* per input: extent in the recorded layout */
     hn_bound_output *outputs; /* per output of the bundle */
     int64_t *block_bytes;     /* per output buffer of the module */
+    size_t made_bytes;        /* of the outputs that a call made, the most so far */
     hn_run_step *steps;
     hn_patch_list io_patches, temp_patches, state_patches; /* `io` of the last: a storage */
     bool has_stale_layouts; /* of launches: an address has become NULL, or is NULL no longer */
@@ -263,8 +264,9 @@ typedef struct hn_context {
     /* with `device_outputs`, during a call: per output buffer, then per output of the bundle, the
      * memory of a new tensor on the device */
     hn_block **device_output_blocks;
-    hn_tensor **made; /* per output of the module, during a call */
-    hn_kept *slots;   /* per slot */
+    hn_tensor **made;  /* per output of the module, during a call */
+    size_t made_bytes; /* of memory for outputs in the call, on the host and on the device */
+    hn_kept *slots;    /* per slot */
     /* slots and scratch memory of before, until the call ends: steps may have their addresses */
     hn_device_memory *outgrown;
     uint32_t outgrown_count, outgrown_cap;
@@ -488,6 +490,8 @@ void hn_context_give(hn_module *m, hn_context *c);
 void hn_context_destroy(const hn_module *m, hn_context *c);
 /* Idle contexts give up their bounds and their set of weights. */
 void hn_contexts_forget(hn_module *m);
+/* Behind a call that made more outputs than those before with its sizes: as much memory may be kept. */
+void hn_context_count_made(hn_module *m, hn_context *c);
 /* The bound for these inputs, first in c->bounds, with workspace and scratch large enough and
  * addresses right. */
 hn_status hn_context_bind(hn_module *m, hn_context *c, hn_tensor *const *inputs,

@@ -111,6 +111,7 @@ static hn_status place_home(const hn_module *m, hn_context *c, uint32_t s) {
     int64_t bytes = c->bounds[0]->block_bytes[s];
     if (*home) return NULL;
     c->blocks[s] = hn_block_create(m->blocks, (size_t)bytes);
+    c->made_bytes += (size_t)bytes;
     if (!c->blocks[s])
         return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for an output of %" PRId64 " bytes", bytes);
     *home = hn_block_data(c->blocks[s]);
@@ -132,6 +133,7 @@ static hn_status place_buffer(hn_module *m, hn_context *c, uint32_t s) {
 }
 
 hn_status hn_outputs_begin(hn_module *m, hn_context *c) {
+    c->made_bytes = 0;
     for (uint32_t s = 0; s < m->output_buffer_count; s++) {
         *home_of(m, c, s) = NULL;
         c->given[s] = NULL;
@@ -385,6 +387,7 @@ static hn_status make_tensor(const hn_module *m, hn_context *c, uint32_t k, hn_t
         hn_block_retain(block);
         return NULL;
     }
+    c->made_bytes += (size_t)bo->extent_bytes;
     HN_TRY(own_tensor(m, desc, bo->extent_bytes, out));
     hn_copy_strided(hn_tensor_data(*out), bo->strides, home_content(m, c, k), bo->strides,
                     bo->sizes, o->rank, hn_bundle_dtype_bytes(o->dtype));
@@ -526,6 +529,7 @@ hn_status hn_outputs_end(hn_module *m, hn_context *c) {
         else hn_tensor_release(c->made[output]);
         c->made[output] = NULL;
     }
+    hn_context_count_made(m, c);
     return NULL;
 }
 

@@ -25,6 +25,7 @@ enum {
     INVALID_CONTEXT = 201,
     NO_BINARY = 209,
     NOT_FOUND = 500,
+    NOT_READY = 600,
     ILLEGAL_ADDRESS = 700,
     OUT_OF_RESOURCES = 701,
     CAPTURE_UNSUPPORTED = 900,
@@ -490,7 +491,7 @@ struct stream {
 
 struct event {
     object o;
-    bool has_time, was_recorded;
+    bool has_time, is_in_capture;
     uint64_t recorded, done; /* how often it was recorded; up to which it is done */
     stream *stream;
     int64_t ns;
@@ -652,6 +653,23 @@ EXPORT int cuStreamSynchronize(stream *given) {
     return end(has_failed ? failure : c->lost_code);
 }
 
+EXPORT int cuStreamIsCapturing(stream *given, int *out);
+EXPORT int cuStreamIsCapturing(stream *given, int *out) {
+    context *c;
+    MAY_FAIL;
+    BEGIN(&c);
+    const stream *s = stream_of(c, given);
+    *out = !s->capture ? 0 : s->is_bad ? 2 : 1;
+    return end(SUCCESS);
+}
+
+/* An event that is a part of a graph is nothing that anybody else can wait for; who tries ends the
+ * capture. */
+static bool is_captured(const event *e) {
+    if (e->is_in_capture && e->stream->capture) e->stream->is_bad = true;
+    return e->is_in_capture;
+}
+
 EXPORT int cuStreamWaitEvent(stream *given, event *e, unsigned flags);
 EXPORT int cuStreamWaitEvent(stream *given, event *e, unsigned flags) {
     context *c;
@@ -659,7 +677,9 @@ EXPORT int cuStreamWaitEvent(stream *given, event *e, unsigned flags) {
     if (flags) return INVALID_VALUE;
     BEGIN(&c);
     check(e, EVENT, "no event");
-    work *w = add(stream_of(c, given), WAIT, 0);
+    stream *s = stream_of(c, given);
+    if (!s->capture && is_captured(e)) return end(CAPTURE_UNSUPPORTED);
+    work *w = add(s, WAIT, 0);
     w->event = e;
     w->number = e->recorded;
     w->of = e->stream;
@@ -685,7 +705,7 @@ EXPORT int cuEventDestroy_v2(event *e) {
     note(__func__);
     pthread_mutex_lock(&lock);
     check(e, EVENT, "no event");
-    if (e->done < e->recorded) run_to(e->stream, e, e->recorded);
+    if (e->done < e->recorded && !e->is_in_capture) run_to(e->stream, e, e->recorded);
     e->o.is_gone = true;
     standin.events--;
     return end(SUCCESS);
@@ -698,6 +718,7 @@ EXPORT int cuEventRecord(event *e, stream *given) {
     BEGIN(&c);
     check(e, EVENT, "no event");
     e->stream = stream_of(c, given);
+    e->is_in_capture = e->stream->capture != NULL;
     work *w = add(e->stream, RECORD, 0);
     w->event = e;
     w->number = ++e->recorded;
@@ -713,6 +734,16 @@ EXPORT int cuEventSynchronize(event *e) {
     standin.waits++;
     if (e->done < e->recorded) run_to(e->stream, e, e->recorded);
     return end(c->lost_code);
+}
+
+EXPORT int cuEventQuery(event *e);
+EXPORT int cuEventQuery(event *e) {
+    context *c;
+    MAY_FAIL;
+    BEGIN(&c);
+    check(e, EVENT, "no event");
+    if (is_captured(e)) return end(CAPTURE_UNSUPPORTED);
+    return end(c->lost_code ? c->lost_code : e->done < e->recorded ? NOT_READY : SUCCESS);
 }
 
 EXPORT int cuEventElapsedTime(float *out, event *a, event *b);

@@ -176,6 +176,7 @@ static void cuda_close(hn_dev *dev) {
     }
     pthread_mutex_destroy(&d->lock);
     free(d->ranges);
+    free(d->leftovers);
     free(d);
 }
 
@@ -349,7 +350,17 @@ static hn_status cuda_let_caller_wait(hn_queue *queue, void *other) {
     return order_queues(q, q->stream, other);
 }
 
+/* An event in a stream that is captured is a part of the graph: whoever waits for it, other than the
+ * graph, ends the capture. */
+static hn_status check_not_captured(cuda_dev *d, hn_cuda_stream stream) {
+    int state = HN_CUDA_CAPTURE_NONE;
+    HN_TRY(hn_cuda_check(d, d->cuda.cuStreamIsCapturing(stream, &state), "cuStreamIsCapturing"));
+    return state == HN_CUDA_CAPTURE_NONE ? NULL
+                                         : HN_ERROR(HN_UNSUPPORTED, "the stream is captured");
+}
+
 static hn_status record_in(cuda_dev *d, hn_cuda_stream stream, hn_cuda_event *out) {
+    HN_TRY(check_not_captured(d, stream));
     HN_TRY(hn_cuda_check(d, d->cuda.cuEventCreate(out, HN_CUDA_EVENT_NO_TIME), "cuEventCreate"));
     return hn_cuda_check(d, d->cuda.cuEventRecord(*out, stream), "cuEventRecord");
 }
@@ -370,14 +381,11 @@ static hn_status cuda_record_caller(hn_dev *dev, void *other, hn_event **out) {
     return status;
 }
 
-/* The stream of allocations waits, and memory goes back behind that. */
 static void cuda_free_behind(hn_dev *dev, void *memory, hn_event *event) {
     cuda_dev *d = (cuda_dev *)dev;
     const bool pushed = d->cuda.cuCtxPushCurrent(d->context) == HN_CUDA_SUCCESS;
-    if (!d->pool_work ||
-        d->cuda.cuStreamWaitEvent(d->pool_work, event->event, 0) != HN_CUDA_SUCCESS)
-        (void)d->cuda.cuEventSynchronize(event->event);
-    hn_cuda_free(dev, memory);
+    hn_cuda_free_behind(d, memory, event->event);
+    event->event = NULL;
     free_event(event);
     hn_cuda_leave(d, pushed);
 }

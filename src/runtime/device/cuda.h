@@ -30,6 +30,12 @@ typedef struct cuda_range {
     size_t bytes;
 } cuda_range;
 
+/* Memory that goes back when work of the caller's is done. */
+typedef struct cuda_leftover {
+    void *memory;
+    hn_cuda_event behind;
+} cuda_leftover;
+
 typedef struct cuda_libraries cuda_libraries; /* cuda_operations.c */
 
 typedef struct cuda_dev {
@@ -48,6 +54,8 @@ typedef struct cuda_dev {
     pthread_mutex_t lock;    /* of what follows */
     cuda_range *ranges;
     uint32_t range_count, range_cap;
+    cuda_leftover *leftovers;
+    uint32_t leftover_count, leftover_cap;
     size_t memory_bytes;       /* in all ranges ... */
     size_t peak_bytes;         /* ... and the most so far */
     int64_t libraries_ns;      /* that loading them took */
@@ -76,6 +84,9 @@ hn_status hn_cuda_memory_init(cuda_dev *dev) HN_MUST_USE;
 void hn_cuda_memory_deinit(cuda_dev *dev);
 void *hn_cuda_alloc(hn_dev *dev, size_t bytes);
 void hn_cuda_free(hn_dev *dev, void *memory);
+/* The same when the event, which this takes, is reached. Nobody waits for that, unless there is no
+ * memory otherwise. The context is current. */
+void hn_cuda_free_behind(cuda_dev *dev, void *memory, hn_cuda_event behind);
 void hn_cuda_usage(hn_dev *dev, hn_device_usage *out);
 
 /* ---- cuda_code.c ---- */

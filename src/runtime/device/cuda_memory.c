@@ -65,26 +65,6 @@ static hn_status take(cuda_dev *d, size_t bytes, hn_cuda_address *out) {
     return status;
 }
 
-hn_status hn_cuda_memory_init(cuda_dev *d) {
-    int has_pools = 0;
-    HN_TRY(hn_cuda_check(
-        d,
-        d->cuda.cuDeviceGetAttribute(&has_pools, HN_CUDA_DEVICE_MEMORY_POOLS_SUPPORTED, d->device),
-        "cuDeviceGetAttribute"));
-    if (d->callers.alloc) HN_TRY(make_order(d));
-    else if (has_pools) HN_TRY(make_pool(d));
-    return take(d, HN_CUDA_ROOM_BYTES, &d->nothing);
-}
-
-void hn_cuda_memory_deinit(cuda_dev *d) {
-    if (d->nothing) give(d, d->nothing, HN_CUDA_ROOM_BYTES);
-    if (d->pool_work) {
-        (void)d->cuda.cuStreamSynchronize(d->pool_work);
-        (void)d->cuda.cuStreamDestroy(d->pool_work);
-    }
-    if (d->pool) (void)d->cuda.cuMemPoolDestroy(d->pool);
-}
-
 /* ---- what was given out ---- */
 
 /* Room in the list and below the limit. With the lock held. */
@@ -139,6 +119,80 @@ static size_t drop_range(cuda_dev *d, hn_cuda_address address) {
     return bytes;
 }
 
+/* ---- memory that work of the caller's may still use ---- */
+
+/* One that is free now, or with `waits` any. */
+static bool take_leftover(cuda_dev *d, bool waits, cuda_leftover *out) {
+    bool is_found = false;
+    pthread_mutex_lock(&d->lock);
+    for (uint32_t k = 0; k < d->leftover_count && !is_found; k++) {
+        is_found = waits || d->cuda.cuEventQuery(d->leftovers[k].behind) == HN_CUDA_SUCCESS;
+        if (!is_found) continue;
+        *out = d->leftovers[k];
+        d->leftovers[k] = d->leftovers[--d->leftover_count];
+    }
+    pthread_mutex_unlock(&d->lock);
+    return is_found;
+}
+
+/* Whether there were any. The context is current. */
+static bool free_leftovers(cuda_dev *d, bool waits) {
+    cuda_leftover l;
+    bool were_any = false;
+    while (take_leftover(d, waits, &l)) {
+        if (waits) (void)d->cuda.cuEventSynchronize(l.behind);
+        (void)d->cuda.cuEventDestroy(l.behind);
+        hn_cuda_free(&d->base, l.memory);
+        were_any = true;
+    }
+    return were_any;
+}
+
+static bool keep_leftover(cuda_dev *d, void *memory, hn_cuda_event behind) {
+    pthread_mutex_lock(&d->lock);
+    if (d->leftover_count == d->leftover_cap) {
+        const uint32_t cap = 2 * d->leftover_cap + 8;
+        cuda_leftover *more = realloc(d->leftovers, cap * sizeof *more);
+        if (more) d->leftovers = more, d->leftover_cap = cap;
+    }
+    const bool has_room = d->leftover_count < d->leftover_cap;
+    if (has_room) d->leftovers[d->leftover_count++] = (cuda_leftover){memory, behind};
+    pthread_mutex_unlock(&d->lock);
+    return has_room;
+}
+
+void hn_cuda_free_behind(cuda_dev *d, void *memory, hn_cuda_event behind) {
+    if (!keep_leftover(d, memory, behind)) {
+        (void)d->cuda.cuEventSynchronize(behind);
+        (void)d->cuda.cuEventDestroy(behind);
+        hn_cuda_free(&d->base, memory);
+    }
+    (void)free_leftovers(d, false);
+}
+
+/* ---- begin and end ---- */
+
+hn_status hn_cuda_memory_init(cuda_dev *d) {
+    int has_pools = 0;
+    HN_TRY(hn_cuda_check(
+        d,
+        d->cuda.cuDeviceGetAttribute(&has_pools, HN_CUDA_DEVICE_MEMORY_POOLS_SUPPORTED, d->device),
+        "cuDeviceGetAttribute"));
+    if (d->callers.alloc) HN_TRY(make_order(d));
+    else if (has_pools) HN_TRY(make_pool(d));
+    return take(d, HN_CUDA_ROOM_BYTES, &d->nothing);
+}
+
+void hn_cuda_memory_deinit(cuda_dev *d) {
+    (void)free_leftovers(d, true);
+    if (d->nothing) give(d, d->nothing, HN_CUDA_ROOM_BYTES);
+    if (d->pool_work) {
+        (void)d->cuda.cuStreamSynchronize(d->pool_work);
+        (void)d->cuda.cuStreamDestroy(d->pool_work);
+    }
+    if (d->pool) (void)d->cuda.cuMemPoolDestroy(d->pool);
+}
+
 /* ---- the row's functions ---- */
 
 /* The runtime knows for what the memory was to be, and tells it as an error. */
@@ -151,12 +205,28 @@ static void tell_refusal(cuda_dev *d, size_t bytes, const char *why) {
            d->base.number, (unsigned long long)d->base.facts.memory_bytes, bytes, taken, why);
 }
 
+static hn_status take_range(cuda_dev *d, size_t bytes, hn_cuda_address *out) {
+    *out = 0;
+    if (!begin_range(d, bytes))
+        return HN_ERROR(HN_OUT_OF_MEMORY, "that is above the limit (device_memory_bytes)");
+    hn_status status = take(d, bytes, out);
+    if (status) *out = 0;
+    end_range(d, bytes, *out);
+    return status;
+}
+
+/* What others are done with goes first; what they are still at work with is waited for only where
+ * there is no memory otherwise. */
 static hn_status allocate(cuda_dev *d, size_t bytes, hn_cuda_address *out) {
     bool pushed;
     HN_TRY(hn_cuda_enter(d, &pushed));
-    hn_status status = take(d, bytes, out);
+    (void)free_leftovers(d, false);
+    hn_status status = take_range(d, bytes, out);
+    if (status && free_leftovers(d, true)) {
+        hn_status_free(status);
+        status = take_range(d, bytes, out);
+    }
     hn_cuda_leave(d, pushed);
-    if (status) *out = 0;
     return status;
 }
 
@@ -165,12 +235,7 @@ void *hn_cuda_alloc(hn_dev *dev, size_t bytes) {
     hn_cuda_address address = 0;
     if (bytes > SIZE_MAX / 16) return NULL;
     bytes += HN_CUDA_ROOM_BYTES;
-    if (!begin_range(d, bytes)) {
-        tell_refusal(d, bytes, "that is above the limit (device_memory_bytes)");
-        return NULL;
-    }
     hn_status status = allocate(d, bytes, &address);
-    end_range(d, bytes, address);
     if (status) tell_refusal(d, bytes, hn_status_message(status));
     hn_status_free(status);
     return (void *)(uintptr_t)address;

@@ -232,7 +232,8 @@ struct hn_device_ops {
      * queue has. NULL: there is no such thing. */
     hn_status (*wait_for_caller)(hn_queue *queue, void *other);
     hn_status (*let_caller_wait)(hn_queue *queue, void *other);
-    /* The point behind what the caller's queue has so far; an event without a time. */
+    /* The point behind what the caller's queue has so far; an event without a time. Errors:
+     * unsupported while that queue is recorded, which this does not disturb; device. */
     hn_status (*record_caller)(hn_dev *dev, void *other, hn_event **out);
     /* As `free`, and as `event_free`, when the point was reached; the host does not wait. */
     void (*free_behind)(hn_dev *dev, void *memory, hn_event *event);

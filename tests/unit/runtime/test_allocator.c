@@ -1,12 +1,16 @@
 /* Memory of the caller's: all that is large comes from it and goes back to it. */
 #include "unit/runtime/module_fixture.h"
 
+#include "runtime/module_impl.h"
+
 #include <stdatomic.h>
+#include <unistd.h>
 
 typedef struct counter {
     atomic_llong alive, calls, bytes;
     atomic_llong refuse_at; /* the call that gets none; 0: every one gets some */
     atomic_bool unaligned;
+    hn_block_pool *pool; /* is asked for its lock when memory is freed; NULL: none */
 } counter;
 
 static void *count_alloc(void *context, size_t bytes, size_t alignment) {
@@ -21,6 +25,7 @@ static void *count_alloc(void *context, size_t bytes, size_t alignment) {
 static void count_free(void *context, void *memory) {
     counter *c = context;
     atomic_fetch_sub(&c->alive, 1);
+    if (c->pool) hn_block_pool_limit(c->pool, 0);
     free(memory);
 }
 
@@ -134,6 +139,27 @@ TEST(half_an_allocator) {
     half = (hn_allocator){.free = count_free};
     EXPECT_ERROR(hn_module_load_memory("", 0, false, &(hn_module_options){.allocator = &half}, &m),
                  HN_INVALID_ARGUMENT, "the allocator has no 'alloc'");
+}
+
+/* The caller's code may take its time, and do what another thread waits for: not with the lock of
+ * the memory for outputs. */
+TEST(memory_is_freed_without_a_lock) {
+    counter c = {.refuse_at = 0};
+    hn_module *m = NULL;
+    hn_tensor *out[3] = {NULL};
+    EXPECT_OK(load(&c, &m));
+    if (!m) return;
+    EXPECT_OK(run(m, 1 << 20, out));
+    release3(out);
+    const long long alive = atomic_load(&c.alive);
+    alarm(60); /* or it waits for itself */
+    c.pool = m->blocks;
+    hn_block_pool_limit(m->blocks, 0);
+    c.pool = NULL;
+    alarm(0);
+    EXPECT(atomic_load(&c.alive) < alive);
+    hn_module_release(m);
+    EXPECT_INT(atomic_load(&c.alive), 0);
 }
 
 TEST_MAIN
