@@ -9,6 +9,7 @@
 #include "bundle/sign.h"
 #include "bundle/weights.h"
 #include "runtime/kernels.h"
+#include "runtime/libraries.h"
 #include "runtime/load.h"
 
 #include <stdlib.h>
@@ -129,12 +130,15 @@ static hn_status check_options(const hn_module_options *options) {
     return NULL;
 }
 
-static hn_status module_init(hn_module *m, const void *bytes, size_t len,
-                             const hn_module_options *given, const char *path,
-                             const hn_module_host *host) {
-    static const hn_module_options none;
-    const hn_module_options *options = given ? given : &none;
-    const int64_t begin = hn_now_ns();
+static void note_device(hn_module *m, int64_t begin_ns) {
+    const int64_t end_ns = hn_now_ns();
+    m->stats.device_open_ns = end_ns - begin_ns;
+    hn_trace_span("run", "the device is opened", begin_ns, end_ns);
+}
+
+static hn_status init_parts(hn_module *m, const void *bytes, size_t len,
+                            const hn_module_options *options, const char *path,
+                            const hn_module_host *host, hn_libraries *libraries) {
     HN_TRY(check_options(options));
     bool must_trust = options->trusted_count > 0,
          verify_weights = options->verify_weights || must_trust;
@@ -146,9 +150,10 @@ static hn_status module_init(hn_module *m, const void *bytes, size_t len,
     const int64_t device_begin = hn_now_ns();
     HN_TRY(hn_places_choose(m, options));
     HN_TRY(hn_program_choose(m, &file, options->target, &m->view));
+    if (!options->executor) hn_libraries_begin(m, libraries);
     HN_TRY(hn_kernels_init(m, options->target, host != NULL)); /* asks the driver for devices */
     HN_TRY(hn_places_open(m, options));
-    if (m->place_count > 1) m->stats.device_open_ns = hn_now_ns() - device_begin;
+    if (m->place_count > 1) note_device(m, device_begin);
     if (options->executor) m->executor = *options->executor;
     m->threads = options->threads > 0 ? options->threads
                  : options->executor  ? options->executor->threads
@@ -170,9 +175,21 @@ static hn_status module_init(hn_module *m, const void *bytes, size_t len,
     HN_TRY(hn_profiles_init(m, options->profile));
     count_steps(m);
     m->records = options->device_graphs && hn_recordings_can(m);
-    HN_TRY(hn_module_info_init(m));
+    return hn_module_info_init(m);
+}
+
+/* Libraries are loaded beside it. Who brings an executor wants no other threads. */
+static hn_status module_init(hn_module *m, const void *bytes, size_t len,
+                             const hn_module_options *given, const char *path,
+                             const hn_module_host *host) {
+    static const hn_module_options none;
+    const hn_module_options *options = given ? given : &none;
+    hn_libraries libraries = {.has_thread = false};
+    const int64_t begin = hn_now_ns();
+    hn_status status = init_parts(m, bytes, len, options, path, host, &libraries);
+    hn_libraries_end(m, &libraries);
     m->stats.open_ns = hn_now_ns() - begin;
-    return NULL;
+    return status;
 }
 
 hn_status hn_module_load_memory(const void *bytes, size_t len, bool borrow,

@@ -247,6 +247,7 @@ static void start_threads(hn_module *m, hn_weights *w, uint64_t bytes) {
 static void let_go(hn_upload *u, bool is_placed, int64_t place_ns) {
     hn_lock(&u->lock);
     u->place_ns = place_ns;
+    hn_trace_span("run", "memory for weights", hn_now_ns() - place_ns, hn_now_ns());
     if (!is_placed) atomic_store_explicit(&u->is_stopped, true, memory_order_relaxed);
     pthread_cond_broadcast(&u->changed);
     hn_unlock(&u->lock);

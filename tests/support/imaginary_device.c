@@ -27,6 +27,7 @@ void imaginary_reset(void) {
     atomic_store(&imaginary.launches, 0);
     atomic_store(&imaginary.finishes, 0);
     atomic_store(&imaginary.operation_runs, 0);
+    atomic_store(&imaginary.kinds, 0);
     atomic_store(&imaginary.refuses, false);
     atomic_store(&imaginary.fail_copies, false);
 }
@@ -438,7 +439,10 @@ static void operation_release(hn_device_operation *o) {
     atomic_fetch_sub(&imaginary.operations, 1);
 }
 
+static void load_early(uint32_t kinds) { atomic_fetch_or(&imaginary.kinds, kinds); }
+
 static const hn_device_operations operations = {
+    .load_early = load_early,
     .prepare = operation_prepare,
     .scratch_bytes = operation_scratch_bytes,
     .run = operation_run,

@@ -8,6 +8,8 @@ void tool_start_json(tool_json *json, const hn_module_stats *stats) {
     tool_json_ms(json, "kernels_load", stats->kernels_load_ns);
     tool_json_ms(json, "libraries_load", stats->libraries_load_ns);
     tool_json_ms(json, "resolve", stats->resolve_ns);
+    tool_json_ms(json, "operations_choose", stats->operations_choose_ns);
+    tool_json_ms(json, "operations_first", stats->operations_first_ns);
     tool_json_ms(json, "weights_upload", stats->weights_upload_ns);
 }
 
@@ -62,6 +64,11 @@ void tool_timing_print(const tool_model *model, const tool_times *times, hn_strb
     print_ms(out, "first run", times->first_ns, "");
     print_ms(out, "  steps resolved", s.resolve_ns, "");
     if (s.libraries_load_ns) print_ms(out, "    libraries", s.libraries_load_ns, "");
+    if (s.operations_choose_ns)
+        print_ms(out, "    operations chosen", s.operations_choose_ns, "by libraries");
+    if (s.operations_first_ns)
+        print_ms(out, "  operations' first runs", s.operations_first_ns,
+                 "their kernels are loaded");
     print_ms(out, "kernels loaded", s.kernels_load_ns, count);
     print_upload(out, &s);
     print_ms(out, "all", hn_now_ns() - times->begin_ns, "");

@@ -6,19 +6,28 @@
 
 #include <stdlib.h>
 
-hn_status hn_cublaslt_load(hn_cublaslt *out) {
+hn_nvidia_library hn_cublaslt_library(void) {
     static const char *const names[] = {"libcublasLt.so.13", "libcublasLt.so.12", NULL};
-    const hn_nvidia_library library = {.subject = "cuBLASLt",
-                                       .variable = "HENRY_CUBLASLT",
-                                       .wanted = getenv("HENRY_CUBLASLT"),
-                                       .names = names,
-                                       .package = "nvidia-cublas"};
+    return (hn_nvidia_library){.subject = "cuBLASLt",
+                               .variable = "HENRY_CUBLASLT",
+                               .wanted = getenv("HENRY_CUBLASLT"),
+                               .names = names,
+                               .package = "nvidia-cublas"};
+}
+
+hn_status hn_cublaslt_load(hn_cublaslt *out) {
+    const hn_nvidia_library all = hn_cublaslt_library();
     const hn_nvidia_function functions[] = {
 #define PLACE(result, name, parameters) {&out->name, #name},
         HN_CUBLASLT_FUNCTIONS(PLACE)
 #undef PLACE
     };
-    return hn_nvidia_library_load(&library, functions, HN_COUNT_OF(functions));
+    return hn_nvidia_library_load(&all, functions, HN_COUNT_OF(functions));
+}
+
+void hn_cublaslt_open_early(void) {
+    const hn_nvidia_library all = hn_cublaslt_library();
+    (void)hn_nvidia_library_open(&all);
 }
 
 hn_status hn_cublaslt_status(const hn_cublaslt *lt, int code, const char *call) {

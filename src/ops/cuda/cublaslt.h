@@ -5,6 +5,7 @@
 #define HN_OPS_CUDA_CUBLASLT_H
 
 #include "henry/status.h"
+#include "ops/cuda/library.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -107,6 +108,10 @@ typedef struct hn_cublaslt {
  * where the loader finds them or in a toolkit (CUDA_HOME, /usr/local/cuda). Errors: not-found;
  * incompatible when a function is missing. */
 hn_status hn_cublaslt_load(hn_cublaslt *out) HN_MUST_USE;
+/* The file of it. */
+hn_nvidia_library hn_cublaslt_library(void);
+/* Opens the library, if it is there, for a `load` that comes later. */
+void hn_cublaslt_open_early(void);
 
 /* NULL for success. Else "cuBLASLt: cublasLtMatmul failed: CUBLAS_STATUS_... (13)": unsupported,
  * out-of-memory, or device. */

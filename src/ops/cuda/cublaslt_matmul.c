@@ -10,6 +10,7 @@
 #include "ops/cuda/product.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* What the heuristic was told and has said. */
 typedef struct choice {
@@ -18,6 +19,21 @@ typedef struct choice {
     hn_lt_algo algo;
     size_t workspace_bytes;
 } choice;
+
+/* What a choice was made for. */
+typedef struct choice_key {
+    hn_product product;
+    int64_t epilogue;
+    uint8_t dtype;
+    bool tf32;
+    uint64_t workspace;
+    uint32_t align[HN_PRODUCT_MATRICES], bias_align;
+} choice_key;
+
+struct hn_lt_known {
+    choice_key key;
+    choice made;
+};
 
 struct hn_lt_matmul {
     const hn_cublaslt *lt;
@@ -148,12 +164,71 @@ static hn_status choose(hn_lt_matmul *m, uint64_t workspace, choice *c) {
     return status;
 }
 
-static hn_status choose_aligned(hn_lt_matmul *m, size_t workspace) {
+/* ---- choices that calls share: models repeat their layers ---- */
+
+enum { CHOICES_MAX = 256 };
+
+void hn_lt_choices_init(hn_lt_choices *c) {
+    *c = (hn_lt_choices){.items = NULL};
+    pthread_mutex_init(&c->lock, NULL);
+}
+
+void hn_lt_choices_deinit(hn_lt_choices *c) {
+    pthread_mutex_destroy(&c->lock);
+    free(c->items);
+}
+
+static void describe(const hn_lt_matmul *m, const hn_lt_options *options, const choice *c,
+                     choice_key *out) {
+    memset(out, 0, sizeof *out); /* keys are compared by bytes */
+    memcpy(&out->product, &m->product, sizeof out->product);
+    out->epilogue = m->call->params[HN_MATMUL_EPILOGUE];
+    out->dtype = m->call->dtypes[0];
+    out->tf32 = options->tf32;
+    out->workspace = options->workspace_bytes;
+    memcpy(out->align, c->align, sizeof out->align);
+    out->bias_align = c->bias_align;
+}
+
+static bool find_choice(hn_lt_choices *all, const choice_key *key, choice *out) {
+    uint32_t k = 0;
+    pthread_mutex_lock(&all->lock);
+    while (k < all->count && memcmp(&all->items[k].key, key, sizeof *key) != 0) k++;
+    const bool is_known = k < all->count;
+    if (is_known) *out = all->items[k].made;
+    pthread_mutex_unlock(&all->lock);
+    return is_known;
+}
+
+/* Without memory it is not kept. With the lock held. */
+static void put_choice(hn_lt_choices *all, const choice_key *key, const choice *made) {
+    if (!all->items) all->items = calloc(CHOICES_MAX, sizeof *all->items);
+    if (!all->items) return;
+    const uint32_t at = all->next;
+    all->next = (at + 1) % CHOICES_MAX;
+    if (all->count < CHOICES_MAX) all->count++;
+    memcpy(&all->items[at].key, key, sizeof *key);
+    all->items[at].made = *made;
+}
+
+static hn_status choose_once(hn_lt_matmul *m, const hn_lt_options *options, choice *c) {
+    choice_key key;
+    if (!options->choices) return choose(m, options->workspace_bytes, c);
+    describe(m, options, c, &key);
+    if (find_choice(options->choices, &key, c)) return NULL;
+    HN_TRY(choose(m, options->workspace_bytes, c));
+    pthread_mutex_lock(&options->choices->lock);
+    put_choice(options->choices, &key, c);
+    pthread_mutex_unlock(&options->choices->lock);
+    return NULL;
+}
+
+static hn_status choose_aligned(hn_lt_matmul *m, const hn_lt_options *options) {
     choice *c = &m->aligned;
     for (uint32_t k = 0; k < HN_PRODUCT_MATRICES; k++)
         c->align[k] = alignment_of(m, m->product.of[k].operand);
     c->bias_align = m->product.bias ? alignment_of(m, m->product.bias) : HN_ALIGN_MAX;
-    return choose(m, workspace, c);
+    return choose_once(m, options, c);
 }
 
 /* With the scratch memory that there is. */
@@ -181,7 +256,7 @@ static hn_status make(hn_lt_matmul *m, const hn_lt_options *options) {
     HN_TRY(make_desc(m, type, options->tf32));
     for (uint32_t k = 0; k < HN_PRODUCT_MATRICES; k++)
         HN_TRY(make_layout(m, type->type, &m->product.of[k], &m->layouts[k]));
-    return choose_aligned(m, options->workspace_bytes);
+    return choose_aligned(m, options);
 }
 
 hn_status hn_lt_matmul_create(const hn_cublaslt *lt, void *handle, const hn_lt_options *options,

@@ -5,11 +5,25 @@
 #include "ops/cpu/ext.h"
 #include "ops/cuda/cublaslt.h"
 
+#include <pthread.h>
+
 typedef struct hn_lt_matmul hn_lt_matmul;
+
+/* What the heuristic of a handle has chosen, for calls that are equal but for addresses. Threads:
+ * any. */
+typedef struct hn_lt_choices {
+    pthread_mutex_t lock; /* of what follows */
+    struct hn_lt_known *items;
+    uint32_t count, next; /* the one that goes when there is no more room */
+} hn_lt_choices;
+
+void hn_lt_choices_init(hn_lt_choices *c);
+void hn_lt_choices_deinit(hn_lt_choices *c);
 
 typedef struct hn_lt_options {
     bool tf32;              /* f32 operands may be rounded to 11 bits first: several times faster */
     size_t workspace_bytes; /* at most */
+    hn_lt_choices *choices; /* NULL: the heuristic is asked for each call */
 } hn_lt_options;
 
 /* Chooses how: the first of the library's heuristic. The CUDA context of `handle` (of

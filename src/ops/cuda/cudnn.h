@@ -150,6 +150,8 @@ typedef struct hn_cudnn {
  * finds it or in a toolkit (CUDA_HOME, /usr/local/cuda). Errors: not-found; incompatible when a
  * function is missing. */
 hn_status hn_cudnn_load(hn_cudnn *out) HN_MUST_USE;
+/* Opens the library, if it is there, and what it needs for convolutions. */
+void hn_cudnn_open_early(void);
 
 /* NULL for success. Else "cuDNN: cudnnBackendFinalize failed: CUDNN_STATUS_... (2000): why", for the
  * call that this thread made last: unsupported, out-of-memory, or device. */

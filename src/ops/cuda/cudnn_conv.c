@@ -1,6 +1,7 @@
 /* cudnn_conv.c: see cudnn_conv.h. A call has a plan for the alignment of its addresses, which is
  * known when the call is prepared: a program lays out its memory, and a caller's that is aligned to
- * less is copied. */
+ * less is copied. Choosing and making a plan takes milliseconds, and models repeat their layers: so
+ * calls that differ in addresses only have one plan. */
 #include "ops/cuda/cudnn_conv.h"
 
 #include "henry/tensor.h"
@@ -13,13 +14,21 @@
 
 enum { CONFIGS_MAX = 16 }; /* that are asked of the heuristic: the rest are much slower */
 
-typedef struct plan {
+/* What plans are the same for. */
+typedef struct plan_key {
+    hn_convolution conv;
     hn_dnn_tensors tensors;
+    bool tf32;
+    size_t workspace_max;
+} plan_key;
+
+typedef struct hn_dnn_plan {
+    struct hn_dnn_plan *next;
+    uint32_t calls; /* that have it */
+    plan_key key;
     hn_dnn_builder b; /* of all that the plan stands on */
     void *made;       /* NULL: there is none so far */
     size_t workspace_bytes;
-    /* addresses of the last run, and what tells the library of them; NULL: there was none */
-    void *pack, *args[HN_CONVOLUTION_TENSORS], *scratch;
 } plan;
 
 struct hn_dnn_conv {
@@ -29,7 +38,10 @@ struct hn_dnn_conv {
     const hn_ext_call *call;
     hn_convolution conv;
     uint32_t elem_bytes;
-    plan plan;
+    plan *plan; /* NULL: nothing is to be done */
+    /* addresses of the last run, and what tells the library of them; NULL: there was none */
+    hn_dnn_builder b;
+    void *pack, *args[HN_CONVOLUTION_TENSORS], *scratch;
 };
 
 /* ---- numbers of the library ---- */
@@ -135,28 +147,77 @@ static void choose(const hn_dnn_conv *c, plan *p, void *graph, int mode, size_t 
     hn_dnn_drop(b, heuristic);
 }
 
-/* p->tensors.align is set. */
-static hn_status make_plan(const hn_dnn_conv *c, plan *p, size_t workspace_max) {
+static hn_status make_plan(const hn_dnn_conv *c, plan *p) {
     static const int modes[] = {HN_DNN_HEUR, HN_DNN_HEUR_FALLBACK};
     p->b.dnn = c->dnn;
-    p->tensors.type = dtypes[c->call->dtypes[0]].type;
-    void *graph = hn_dnn_graph(&p->b, &c->conv, &p->tensors, c->handle);
+    void *graph = hn_dnn_graph(&p->b, &p->key.conv, &p->key.tensors, c->handle);
     for (uint32_t k = 0; k < 2 && !p->b.status && !p->made; k++)
-        choose(c, p, graph, modes[k], workspace_max);
+        choose(c, p, graph, modes[k], p->key.workspace_max);
     hn_status status = p->b.status;
     p->b.status = NULL;
     if (status || p->made) return status;
     return HN_ERROR(HN_UNSUPPORTED, "cuDNN has no good plan for the convolution");
 }
 
+/* ---- plans that calls share ---- */
+
+static void describe(const hn_dnn_conv *c, plan_key *out) {
+    memset(out, 0, sizeof *out); /* keys are compared by bytes */
+    memcpy(&out->conv, &c->conv, sizeof out->conv);
+    out->tensors.type = dtypes[c->call->dtypes[0]].type;
+    for (uint32_t k = 0; k < HN_CONVOLUTION_TENSORS; k++)
+        out->tensors.align[k] = hn_align_of_operand(c->call, k, c->elem_bytes);
+    out->tf32 = c->options.tf32;
+    out->workspace_max = c->options.workspace_bytes;
+}
+
+static void free_plan(plan *p) {
+    hn_dnn_end(&p->b);
+    free(p);
+}
+
+static hn_status add_plan(const hn_dnn_conv *c, const plan_key *key, plan **out) {
+    plan *p = calloc(1, sizeof *p);
+    if (!p) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a plan of cuDNN");
+    memcpy(&p->key, key, sizeof *key);
+    hn_status status = make_plan(c, p);
+    if (status) {
+        free_plan(p);
+        return status;
+    }
+    if (c->options.plans) {
+        p->next = c->options.plans->first;
+        c->options.plans->first = p;
+    }
+    *out = p;
+    return NULL;
+}
+
+static hn_status take_plan(hn_dnn_conv *c) {
+    plan_key key;
+    describe(c, &key);
+    plan *p = c->options.plans ? c->options.plans->first : NULL;
+    while (p && memcmp(&p->key, &key, sizeof key) != 0) p = p->next;
+    if (!p) HN_TRY(add_plan(c, &key, &p));
+    p->calls++;
+    c->plan = p;
+    return NULL;
+}
+
+static void give_plan(hn_dnn_conv *c) {
+    plan *p = c->plan;
+    if (!p || --p->calls) return;
+    plan **at = c->options.plans ? &c->options.plans->first : &p;
+    while (*at != p) at = &(*at)->next;
+    *at = p->next;
+    free_plan(c->plan);
+}
+
 /* ---- the life of a call ---- */
 
 static hn_status make(hn_dnn_conv *c) {
     HN_TRY(hn_convolution_of(c->call, &c->conv));
-    if (c->conv.is_empty) return NULL;
-    for (uint32_t k = 0; k < HN_CONVOLUTION_TENSORS; k++)
-        c->plan.tensors.align[k] = hn_align_of_operand(c->call, k, c->elem_bytes);
-    return make_plan(c, &c->plan, c->options.workspace_bytes);
+    return c->conv.is_empty ? NULL : take_plan(c);
 }
 
 hn_status hn_dnn_conv_create(const hn_cudnn *dnn, void *handle, const hn_dnn_options *options,
@@ -171,6 +232,7 @@ hn_status hn_dnn_conv_create(const hn_cudnn *dnn, void *handle, const hn_dnn_opt
     c->options = *options;
     c->call = call;
     c->elem_bytes = dtypes[dtype].elem_bytes;
+    c->b.dnn = dnn;
     hn_status status = make(c);
     if (status) {
         hn_dnn_conv_destroy(c);
@@ -182,43 +244,46 @@ hn_status hn_dnn_conv_create(const hn_cudnn *dnn, void *handle, const hn_dnn_opt
 
 void hn_dnn_conv_destroy(hn_dnn_conv *c) {
     if (!c) return;
-    hn_dnn_end(&c->plan.b);
+    hn_dnn_end(&c->b);
+    give_plan(c);
     free(c);
 }
 
-size_t hn_dnn_conv_scratch_bytes(const hn_dnn_conv *c) { return c->plan.workspace_bytes; }
+size_t hn_dnn_conv_scratch_bytes(const hn_dnn_conv *c) {
+    return c->plan ? c->plan->workspace_bytes : 0;
+}
 
 /* ---- runs ---- */
 
 static hn_status check_alignment(const hn_dnn_conv *c, void *const *args) {
     for (uint32_t k = 0; k < HN_CONVOLUTION_TENSORS; k++)
-        if (c->conv.of[k].is_there && !hn_align_fits(c->plan.tensors.align[k], args[k]))
+        if (c->conv.of[k].is_there && !hn_align_fits(c->plan->key.tensors.align[k], args[k]))
             return HN_ERROR(HN_INTERNAL,
                             "operand %u of a convolution is not aligned as it was said", k);
     return NULL;
 }
 
-static bool is_packed(const hn_dnn_conv *c, const plan *p, void *const *args, void *scratch) {
-    if (!p->pack || p->scratch != scratch) return false;
+static bool is_packed(const hn_dnn_conv *c, void *const *args, void *scratch) {
+    if (!c->pack || c->scratch != scratch) return false;
     for (uint32_t k = 0; k < HN_CONVOLUTION_TENSORS; k++)
-        if (c->conv.of[k].is_there && p->args[k] != args[k]) return false;
+        if (c->conv.of[k].is_there && c->args[k] != args[k]) return false;
     return true;
 }
 
 /* Addresses do not change from run to run, mostly. */
-static hn_status pack(const hn_dnn_conv *c, plan *p, void *const *args, void *scratch) {
-    hn_dnn_builder *b = &p->b;
+static hn_status pack(hn_dnn_conv *c, void *const *args, void *scratch) {
+    hn_dnn_builder *b = &c->b;
     int64_t ids[HN_CONVOLUTION_TENSORS], count = 0;
     void *at[HN_CONVOLUTION_TENSORS];
-    if (is_packed(c, p, args, scratch)) return NULL;
-    hn_dnn_drop(b, p->pack);
-    p->pack = NULL;
+    if (is_packed(c, args, scratch)) return NULL;
+    hn_dnn_drop(b, c->pack);
+    c->pack = NULL;
     for (uint32_t k = 0; k < HN_CONVOLUTION_TENSORS; k++) {
         if (!c->conv.of[k].is_there) continue;
         ids[count] = k;
-        at[count++] = p->args[k] = args[k];
+        at[count++] = c->args[k] = args[k];
     }
-    p->scratch = scratch;
+    c->scratch = scratch;
     void *made = hn_dnn_make(b, HN_DNN_VARIANT_PACK);
     hn_dnn_set(b, made, HN_DNN_VARIANT_PACK_UNIQUE_IDS, HN_DNN_TYPE_INT64, count, ids);
     hn_dnn_set(b, made, HN_DNN_VARIANT_PACK_DATA_POINTERS, HN_DNN_TYPE_VOID_PTR, count, at);
@@ -227,17 +292,16 @@ static hn_status pack(const hn_dnn_conv *c, plan *p, void *const *args, void *sc
     hn_status status = b->status;
     b->status = NULL;
     if (status) hn_dnn_drop(b, made);
-    else p->pack = made;
+    else c->pack = made;
     return status;
 }
 
 hn_status hn_dnn_conv_run(hn_dnn_conv *c, void *const *args, void *scratch, void *stream) {
     const hn_cudnn *dnn = c->dnn;
-    plan *p = &c->plan;
     if (c->conv.is_empty) return NULL;
     HN_TRY(check_alignment(c, args));
-    HN_TRY(pack(c, p, args, p->workspace_bytes ? scratch : NULL));
+    HN_TRY(pack(c, args, c->plan->workspace_bytes ? scratch : NULL));
     HN_TRY(hn_cudnn_status(dnn, dnn->cudnnSetStream(c->handle, stream), "cudnnSetStream"));
-    return hn_cudnn_status(dnn, dnn->cudnnBackendExecute(c->handle, p->made, p->pack),
+    return hn_cudnn_status(dnn, dnn->cudnnBackendExecute(c->handle, c->plan->made, c->pack),
                            "cudnnBackendExecute");
 }

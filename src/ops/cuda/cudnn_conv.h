@@ -7,12 +7,19 @@
 
 typedef struct hn_dnn_conv hn_dnn_conv;
 
+/* Plans of the calls that are there: equal calls share one. All zeros is a good start, and what is
+ * left when no call is there. With the handle's lock held. */
+typedef struct hn_dnn_plans {
+    struct hn_dnn_plan *first;
+} hn_dnn_plans;
+
 typedef struct hn_dnn_options {
     bool tf32;              /* f32 operands may be rounded to 11 bits first: several times faster */
     size_t workspace_bytes; /* at most */
     /* Properties of a device (HN_DNN_DEVICEPROP) that plans are made for, in place of that of the
      * handle, which may be NULL then: for tests without a device. Such plans cannot run. */
     void *device;
+    hn_dnn_plans *plans; /* of this handle; they stay longer than the call. NULL: it has its own */
 } hn_dnn_options;
 
 /* Chooses how: the first plan of the library's heuristic that computes as f32 does, has its kernels

@@ -2,6 +2,7 @@
 #include "ops/cuda/library.h"
 
 #include <dlfcn.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,14 +41,18 @@ static hn_status open_any(const hn_nvidia_library *library, void **out) {
                           library->names[0], library->subject, library->package, library->variable);
 }
 
-hn_status hn_nvidia_library_load(const hn_nvidia_library *library,
-                                 const hn_nvidia_function *functions, size_t count) {
+static hn_status open_library(const hn_nvidia_library *library, void **out) {
     const char *wanted = library->wanted;
-    void *handle = NULL;
     if (wanted && strcmp(wanted, "off") == 0)
         return HN_ERROR(HN_NOT_FOUND, "%s is switched off (%s)", library->subject,
                         library->variable);
-    HN_TRY(wanted && *wanted ? open_wanted(library, &handle) : open_any(library, &handle));
+    return wanted && *wanted ? open_wanted(library, out) : open_any(library, out);
+}
+
+hn_status hn_nvidia_library_load(const hn_nvidia_library *library,
+                                 const hn_nvidia_function *functions, size_t count) {
+    void *handle = NULL;
+    HN_TRY(open_library(library, &handle));
     for (size_t k = 0; k < count; k++) {
         void *address = dlsym(handle, functions[k].name);
         if (!address)
@@ -56,4 +61,16 @@ hn_status hn_nvidia_library_load(const hn_nvidia_library *library,
         memcpy(functions[k].place, &address, sizeof address);
     }
     return NULL;
+}
+
+void *hn_nvidia_library_open(const hn_nvidia_library *library) {
+    void *handle = NULL;
+    hn_status_free(open_library(library, &handle)); /* who needs it is told */
+    return handle;
+}
+
+void hn_nvidia_library_open_beside(void *handle, const char *const *names) {
+    char folder[PATH_MAX];
+    if (dlinfo(handle, RTLD_DI_ORIGIN, folder) != 0) return;
+    for (; *names; names++) (void)open_at(folder, "", *names);
 }

@@ -26,4 +26,11 @@ typedef struct hn_nvidia_function {
 hn_status hn_nvidia_library_load(const hn_nvidia_library *library,
                                  const hn_nvidia_function *functions, size_t count) HN_MUST_USE;
 
+/* The same library, opened before anybody needs its functions: for another thread, since it takes
+ * long. NULL: it is not there. Threads: any. */
+void *hn_nvidia_library_open(const hn_nvidia_library *library);
+/* Opens those of the names, which NULL ends, that are in the folder of an open library. Libraries
+ * that it opens by these names when it needs them are there then. */
+void hn_nvidia_library_open_beside(void *handle, const char *const *names);
+
 #endif

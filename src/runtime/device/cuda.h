@@ -58,7 +58,9 @@ typedef struct cuda_dev {
     uint32_t leftover_count, leftover_cap;
     size_t memory_bytes;       /* in all ranges ... */
     size_t peak_bytes;         /* ... and the most so far */
-    int64_t libraries_ns;      /* that loading them took */
+    int64_t libraries_ns;      /* that loading them took, ... */
+    int64_t choose_ns;         /* ... asking them, ... */
+    int64_t first_ns;          /* ... and the first run of each operation */
     cuda_libraries *libraries; /* NULL: nobody has asked for an operation */
     atomic_bool is_lost;       /* the context is of no use any more ... */
     char lost_by[400];         /* ... because of this. With `lock` held */

@@ -25,12 +25,15 @@ struct cuda_libraries {
     hn_cublaslt lt;
     hn_cudnn dnn;
     library_state lt_state, dnn_state;
-    pthread_mutex_t dnn_lock; /* one thread at a time uses cuDNN's handle */
+    hn_lt_choices choices;    /* of cuBLASLt's handle */
+    pthread_mutex_t dnn_lock; /* one thread at a time uses cuDNN's handle, and ... */
+    hn_dnn_plans plans;       /* ... these */
     int64_t open_ns;          /* that opening them took */
 };
 
 struct hn_device_operation {
     cuda_dev *dev;
+    bool has_run;
     hn_lt_matmul *matmul; /* NULL: it is ... */
     hn_dnn_conv *conv;    /* ... this one */
 };
@@ -54,7 +57,9 @@ static void try_library(cuda_libraries *l, library_state *state,
     const int64_t begin = hn_now_ns();
     state->is_tried = true;
     hn_status status = open(l);
-    l->open_ns += hn_now_ns() - begin;
+    const int64_t end = hn_now_ns();
+    l->open_ns += end - begin;
+    hn_trace_span("run", "a library is loaded", begin, end);
     if (status) {
         state->handle = NULL;
         snprintf(state->missing, sizeof state->missing, "%s", hn_status_message(status));
@@ -64,7 +69,9 @@ static void try_library(cuda_libraries *l, library_state *state,
 
 static cuda_libraries *make_libraries(void) {
     cuda_libraries *l = calloc(1, sizeof *l);
-    if (l) pthread_mutex_init(&l->dnn_lock, NULL);
+    if (!l) return NULL;
+    pthread_mutex_init(&l->dnn_lock, NULL);
+    hn_lt_choices_init(&l->choices);
     return l;
 }
 
@@ -86,6 +93,7 @@ void hn_cuda_operations_deinit(cuda_dev *d) {
     if (l->lt_state.handle) (void)l->lt.cublasLtDestroy(l->lt_state.handle);
     if (l->dnn_state.handle) (void)l->dnn.cudnnDestroy(l->dnn_state.handle);
     pthread_mutex_destroy(&l->dnn_lock);
+    hn_lt_choices_deinit(&l->choices);
     free(l);
     d->libraries = NULL;
 }
@@ -100,7 +108,8 @@ static bool allows_tf32(void) {
 
 static hn_status prepare_matmul(cuda_libraries *l, const hn_ext_call *call,
                                 hn_device_operation *o) {
-    const hn_lt_options options = {.tf32 = allows_tf32(), .workspace_bytes = LT_WORKSPACE_MAX};
+    const hn_lt_options options = {
+        .tf32 = allows_tf32(), .workspace_bytes = LT_WORKSPACE_MAX, .choices = &l->choices};
     if (!l->lt_state.handle) {
         hn_warn_once("run", "cublaslt", "cuBLASLt is not there: matrix products are slower: %s",
                      l->lt_state.missing);
@@ -110,7 +119,8 @@ static hn_status prepare_matmul(cuda_libraries *l, const hn_ext_call *call,
 }
 
 static hn_status prepare_conv(cuda_libraries *l, const hn_ext_call *call, hn_device_operation *o) {
-    const hn_dnn_options options = {.tf32 = allows_tf32(), .workspace_bytes = DNN_WORKSPACE_MAX};
+    const hn_dnn_options options = {
+        .tf32 = allows_tf32(), .workspace_bytes = DNN_WORKSPACE_MAX, .plans = &l->plans};
     if (!l->dnn_state.handle) {
         hn_warn_once("run", "cudnn", "cuDNN is not there: convolutions are slower: %s",
                      l->dnn_state.missing);
@@ -122,12 +132,24 @@ static hn_status prepare_conv(cuda_libraries *l, const hn_ext_call *call, hn_dev
     return status;
 }
 
+static void add_time(cuda_dev *d, int64_t *sum, int64_t begin_ns, const char *what) {
+    const int64_t end_ns = hn_now_ns();
+    hn_trace_span("run", what, begin_ns, end_ns);
+    pthread_mutex_lock(&d->lock);
+    *sum += end_ns - begin_ns;
+    pthread_mutex_unlock(&d->lock);
+}
+
 static hn_status prepare_here(cuda_dev *d, const hn_ext_call *call, hn_device_operation *o) {
     cuda_libraries *l;
     if (call->kind != HN_EXTERN_MATMUL && call->kind != HN_EXTERN_CONV)
         return HN_ERROR(HN_UNSUPPORTED, "there is no such operation on CUDA");
     HN_TRY(libraries_for(d, call->kind, &l));
-    return call->kind == HN_EXTERN_CONV ? prepare_conv(l, call, o) : prepare_matmul(l, call, o);
+    const int64_t begin = hn_now_ns();
+    hn_status status =
+        call->kind == HN_EXTERN_CONV ? prepare_conv(l, call, o) : prepare_matmul(l, call, o);
+    add_time(d, &d->choose_ns, begin, "an operation is chosen");
+    return status;
 }
 
 static hn_status operation_prepare(hn_dev *dev, const hn_ext_call *call,
@@ -159,6 +181,21 @@ static hn_status run_conv(hn_device_operation *o, void *const *args, void *scrat
     return status;
 }
 
+static hn_status run_here(hn_device_operation *o, void *const *args, void *scratch, void *stream) {
+    return o->conv ? run_conv(o, args, scratch, stream)
+                   : hn_lt_matmul_run(o->matmul, args, scratch, stream);
+}
+
+/* The library loads its kernel. */
+HN_NOINLINE static hn_status run_first(hn_device_operation *o, void *const *args, void *scratch,
+                                       void *stream) {
+    const int64_t begin = hn_now_ns();
+    hn_status status = run_here(o, args, scratch, stream);
+    add_time(o->dev, &o->dev->first_ns, begin, "the first run of an operation");
+    o->has_run = true;
+    return status;
+}
+
 static hn_status operation_run(hn_queue *queue, hn_device_operation *o, uint32_t step,
                                void *const *args, void *scratch, hn_device_fault *out) {
     cuda_queue *q = (cuda_queue *)queue;
@@ -167,22 +204,35 @@ static hn_status operation_run(hn_queue *queue, hn_device_operation *o, uint32_t
     *out = (hn_device_fault){.is_set = false};
     HN_TRY(hn_cuda_enter_queue(q, &pushed));
     hn_cuda_note_launches(q, &(cuda_launches){.operations = 1});
-    hn_status status = o->conv ? run_conv(o, args, scratch, q->stream)
-                               : hn_lt_matmul_run(o->matmul, args, scratch, q->stream);
+    hn_status status = HN_LIKELY(o->has_run) ? run_here(o, args, scratch, q->stream)
+                                             : run_first(o, args, scratch, q->stream);
     hn_cuda_leave(o->dev, pushed);
     return status;
+}
+
+static void destroy_conv(hn_device_operation *o) {
+    pthread_mutex_t *lock = &o->dev->libraries->dnn_lock;
+    pthread_mutex_lock(lock);
+    hn_dnn_conv_destroy(o->conv);
+    pthread_mutex_unlock(lock);
 }
 
 static void operation_release(hn_device_operation *o) {
     if (!o) return;
     const bool pushed = o->dev->cuda.cuCtxPushCurrent(o->dev->context) == HN_CUDA_SUCCESS;
     hn_lt_matmul_destroy(o->matmul);
-    hn_dnn_conv_destroy(o->conv);
+    if (o->conv) destroy_conv(o);
     hn_cuda_leave(o->dev, pushed);
     free(o);
 }
 
+static void operations_load_early(uint32_t kinds) {
+    if (kinds & 1u << HN_EXTERN_MATMUL) hn_cublaslt_open_early();
+    if (kinds & 1u << HN_EXTERN_CONV) hn_cudnn_open_early();
+}
+
 const hn_device_operations hn_cuda_operations = {
+    .load_early = operations_load_early,
     .prepare = operation_prepare,
     .scratch_bytes = operation_scratch_bytes,
     .run = operation_run,

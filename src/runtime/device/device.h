@@ -99,7 +99,9 @@ typedef struct hn_device_usage {
     uint64_t bytes, peak_bytes;
     uint64_t limit_bytes; /* 0: none */
     uint64_t free_bytes;  /* that the whole device has left; 0: unknown */
-    int64_t libraries_ns; /* time of loading its libraries so far */
+    int64_t libraries_ns; /* time of loading its libraries so far ... */
+    int64_t choose_ns;    /* ... of asking them how operations are done ... */
+    int64_t first_ns;     /* ... and of the host in the first run of each operation */
 } hn_device_usage;
 
 /* Steps of a run that were recorded, to be given to the device again as one piece of work. A row's
@@ -143,6 +145,9 @@ typedef struct hn_device_launch {
 /* The operations of henry/abi/extern_abi.h that a device has. A program calls one on the device if
  * its target says so (hn_operation in ir/loop.h). */
 typedef struct hn_device_operations {
+    /* Loads what operations of these kinds want (1 << hn_extern_kind), as far as that needs no open
+     * device: it takes long, and so does opening one. Threads: any. NULL: there is no such thing. */
+    void (*load_early)(uint32_t kinds);
     /* Once for each context and bound shape. The call was checked (hn_ext_check); it stays where it
      * is until `release`. Its constant operands have addresses of this device. Errors: unsupported,
      * naming what cannot be done; device; out-of-memory. */

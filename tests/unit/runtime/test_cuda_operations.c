@@ -195,6 +195,35 @@ TEST(operations) {
     }
 }
 
+/* Layers repeat: the libraries are asked once. Each call goes on when the other one is gone. */
+TEST(equal_operations_are_chosen_once) {
+    standins s;
+    if (!find(&s)) return;
+    for (uint32_t which = 0; which < CASES; which++) {
+        fixture f;
+        hn_device_operation *other = NULL;
+        bool right = false;
+        reset(&s);
+        EXPECT_OK(begin(&f, which));
+        if (!f.operation) return;
+        const uint32_t *asked = which == PRODUCT ? &s.lt->choices : &s.dnn->plans;
+        const uint32_t once = *asked;
+        EXPECT(once > 0);
+        EXPECT_OK(f.ops->operations->prepare(f.dev, &f.call, &other));
+        EXPECT_INT(*asked, once);
+        hn_dev_operation_release(f.dev, f.operation);
+        f.operation = other;
+        EXPECT_OK(run(&f, &right));
+        EXPECT(right);
+        f.call.rooms[1].before = 4; /* aligned to 4 bytes only */
+        EXPECT_OK(f.ops->operations->prepare(f.dev, &f.call, &other));
+        EXPECT_INT(*asked, 2 * once);
+        hn_dev_operation_release(f.dev, other);
+        end(&f);
+        expect_nothing_left(&s);
+    }
+}
+
 /* What an operation has done is told when it is waited for, like what a kernel has. */
 TEST(an_operation_may_be_the_reason) {
     standins s;

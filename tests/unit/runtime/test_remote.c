@@ -136,6 +136,7 @@ static void check_product(const char *text, uint64_t copies, uint64_t host_steps
     EXPECT_INT(stats.bytes_from_device, 2 * 16 * copies);
     EXPECT_INT(stats.host_steps, host_steps);
     EXPECT_INT(atomic_load(&imaginary.operation_runs), 2 * (1 - host_steps));
+    EXPECT_INT(atomic_load(&imaginary.kinds), host_steps ? 0 : 1 << HN_EXTERN_MATMUL);
     EXPECT_INT(atomic_load(&imaginary.finishes), 2 * copies);
     hn_tensor_release(in[0]);
     hn_module_release(m);
