@@ -88,7 +88,7 @@ static bool add_square(hn_gpu_planner *pl, const hn_gpu_run *run, const hn_sop *
 void hn_gpu_list_arrays(hn_gpu_planner *pl, const hn_gpu_run *run) {
     const hn_kernel_phase *phase = pl->phase;
     hn_expr last = run->last;
-    if (!pl->layout->keeps) pl->arrays.count = 0;
+    if (!pl->layout->keeps && !pl->holds_step) pl->arrays.count = 0;
     for (hn_sid s = 1; s < phase->body.count; s++) {
         const hn_sop *op = &phase->body.items[s];
         if (pl->live[s] && op->kind == HN_SOP_LOAD && add_square(pl, run, op)) continue;

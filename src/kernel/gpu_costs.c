@@ -30,7 +30,7 @@ double hn_gpu_predicted_ns(const hn_gpu_planner *pl, const hn_gpu_launch *l) {
            flight = busy / facts->multiprocessors * read_bytes, wanted = facts->flight_bytes,
            share = least(1, flight / wanted);
     double across = l->blocks > 1 ? facts->blocks_ns : (1 + (double)l->levels) * facts->barrier_ns,
-           life = (double)l->steps * facts->latency_ns + l->acrosses * across;
+           life = (double)(l->steps + l->last_reads) * facts->latency_ns + l->acrosses * across;
     share = least(share, flight / wanted * (double)l->steps * facts->latency_ns / life);
     double waste = l->run_bytes >= HN_GPU_SECTOR_BYTES
                        ? 1

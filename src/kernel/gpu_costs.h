@@ -21,6 +21,7 @@ typedef struct hn_gpu_launch {
     int64_t flight_bytes; /* reads that a thread has under way at once */
     int64_t steps;        /* reads of a thread one after the other */
     int64_t waits;        /* reads that nothing else goes on beside: at the beginning; 0: all */
+    int64_t last_reads;   /* reads of single numbers behind them, one after the other */
     double exchange_ns;   /* of a group: its threads read in shared memory what others have */
     uint32_t acrosses;    /* one after the other */
     uint32_t levels;      /* of one of them that go through shared memory */

@@ -1,5 +1,5 @@
 /* gpu_emitter.c: bodies of phases, op by op, in forms of groups. */
-#include "kernel/gpu_internal.h"
+#include "kernel/gpu_vectors.h"
 #include "kernel/reduced.h"
 
 hn_expr hn_gpu_extents(const hn_gpu_planner *pl, const hn_expr *vars, uint32_t count) {
@@ -95,12 +95,23 @@ static bool is_summed_below_largest(const hn_gpu_planner *pl, hn_sid s) {
            hn_kernel_is_below_largest(pl->k, body, &body->items[s]);
 }
 
+/* The register that has an element of no vector; or 0. */
+static hn_fmem edge_of(hn_gpu_planner *pl, hn_buf b, hn_expr index) {
+    const hn_gpu_array *a = pl->is_edge ? hn_gpu_find_array(pl, b, index) : NULL;
+    return a ? a->edge : 0;
+}
+
 void hn_gpu_emit_sop(hn_gpu_planner *pl, hn_sid s) {
     hn_sop op = pl->phase->body.items[s];
     const hn_gpu_array *single =
         op.kind == HN_SOP_LOAD ? hn_gpu_find_single(pl, op.buffer, op.index) : NULL;
     if (single) {
         pl->values[s] = hn_gpu_load(pl, single->memory, hn_gpu_num(pl, 0));
+        return;
+    }
+    const hn_fmem edge = op.kind == HN_SOP_LOAD ? edge_of(pl, op.buffer, op.index) : 0;
+    if (edge) {
+        pl->values[s] = hn_gpu_load(pl, edge, hn_gpu_num(pl, 0));
         return;
     }
     for (uint32_t a = 0; a < 3; a++) op.args[a] = pl->values[op.args[a]];
@@ -131,6 +142,11 @@ void hn_gpu_emit_body(hn_gpu_planner *pl) {
         if (pl->live[s] && phase->body.items[s].kind == HN_SOP_RESULT) hn_gpu_emit_sop(pl, s);
     for (uint32_t k = 0; k < phase->stores.count; k++) {
         const hn_kernel_store *store = &phase->stores.items[k];
+        const hn_fmem edge = edge_of(pl, store->buffer, store->index);
+        if (edge) {
+            hn_gpu_keep(pl, edge, hn_gpu_num(pl, 0), pl->values[store->value]);
+            continue;
+        }
         hn_expr index = store->index;
         hn_fmem memory = hn_gpu_place(pl, store->buffer, true, &index);
         hn_form_store(pl->f, memory, index, pl->values[store->value], store->mode);

@@ -13,7 +13,8 @@ typedef struct hn_gpu_layout {
     uint32_t vector, unroll; /* across rows: of a vector of rows, which counts as one row */
     bool keeps;              /* rows: registers keep a row over all phases: a phase is one step */
     bool ahead;              /* slabs that keep rows: the next row is read while one is computed */
-    bool peels; /* rows: vectors from the row's first aligned element on; others are single */
+    bool peels;  /* rows: vectors from the row's first aligned element on; others are single */
+    bool online; /* rows: a largest number and the sum of exponentials below it in one walk */
     uint32_t
         resident;  /* groups that a multiprocessor is to hold at once; 0: the compiler decides */
     uint32_t tile; /* elements: a group has a square of so many; 0: a run of them */
@@ -30,8 +31,23 @@ typedef struct hn_gpu_array {
     hn_fmem memory; /* PRIVATE */
     hn_fmem next;   /* PRIVATE: what is read ahead; or 0 */
     hn_fmem square; /* SHARED, of a tile: it goes along the other variable of the square; or 0 */
+    hn_fmem edge;   /* PRIVATE, of rows that begin anywhere: an element of no vector; or 0 */
     bool is_loaded; /* it has what is in memory */
 } hn_gpu_array;
+
+/* A phase that is at hand, and what is known of its ops. */
+typedef struct hn_gpu_at {
+    const hn_kernel_phase *phase;
+    bool *live, *varies;
+    hn_fid *values;
+} hn_gpu_at;
+
+/* The two phases of one walk (gpu_online.c). */
+typedef struct hn_gpu_online {
+    hn_gpu_at largest, sum;
+    int64_t slot; /* of the largest */
+    hn_freg largest_register, sum_register;
+} hn_gpu_online;
 
 typedef struct hn_gpu_planner {
     const hn_program *p;
@@ -77,8 +93,11 @@ typedef struct hn_gpu_planner {
     struct {
         hn_gpu_array *items;
         uint32_t count, cap;
-    } singles;        /* elements that a row that is read ahead has beside them */
-    hn_status failed; /* the first lack of memory */
+    } singles;                   /* elements that a row that is read ahead has beside them */
+    bool holds_step;             /* arrays have the elements of this step from the phase before */
+    bool is_edge;                /* the element at hand is of no vector */
+    const hn_gpu_online *online; /* the two phases at hand; or NULL */
+    hn_status failed;            /* the first lack of memory */
 } hn_gpu_planner;
 
 static inline hn_expr hn_gpu_num(const hn_gpu_planner *pl, int64_t value) {
@@ -246,13 +265,32 @@ void hn_gpu_emit_scan_step(hn_gpu_planner *pl, const hn_gpu_run *run, hn_freg al
 
 /* ---- gpu_peel.c ---- */
 
-/* The vectors that rows may take from their first aligned element on; 1: there are none. */
+/* The vectors that rows may take from their first aligned element on, with local buffers in
+ * registers; 1: there are none. */
 uint32_t hn_gpu_peeled_vector(const hn_gpu_planner *pl);
 /* Whether the first vector of a buffer's row is aligned. */
 bool hn_gpu_is_peeled(const hn_gpu_planner *pl, hn_buf b, hn_expr index, hn_expr last,
                       int64_t vector);
-/* The vectors of the row at hand; and then its other elements. */
+/* The vectors of the row at hand; and then its other elements: `emit` for each. */
 hn_gpu_run hn_gpu_begin_peeled(hn_gpu_planner *pl);
-void hn_gpu_emit_peeled(hn_gpu_planner *pl, const hn_gpu_run *run);
+void hn_gpu_emit_peeled(hn_gpu_planner *pl, const hn_gpu_run *run,
+                        void (*emit)(hn_gpu_planner *pl, const hn_gpu_run *run));
+/* Whether a thread has one of these at most. */
+bool hn_gpu_has_one_edge(const hn_gpu_layout *l);
+/* Where registers keep the row: has registers for it, and reads what the phase is the first to read. */
+void hn_gpu_keep_edges(hn_gpu_planner *pl, const hn_gpu_run *run);
+
+/* ---- gpu_online.c ---- */
+
+/* Whether phase `f` finds the largest number, and the next one sums the exponentials below it. */
+bool hn_gpu_is_online(const hn_gpu_planner *pl, uint32_t f);
+/* Registers for both; the first one is at hand. */
+hn_status hn_gpu_begin_online(hn_gpu_planner *pl, const hn_kernel_phase *largest,
+                              hn_gpu_online *out) HN_MUST_USE;
+/* Of pl->online: a step, of which `elements` emits what one of the phases does. */
+void hn_gpu_emit_online_step(hn_gpu_planner *pl, const hn_gpu_run *run,
+                             void (*elements)(hn_gpu_planner *pl, const hn_gpu_run *run));
+/* The threads of a row combine what they have. */
+void hn_gpu_combine_online(hn_gpu_planner *pl);
 
 #endif

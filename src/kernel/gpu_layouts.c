@@ -261,28 +261,45 @@ static hn_expr turn_around(planner *pl, hn_expr first, hn_expr vectors, int64_t 
     return hn_sym_sub(pl->sym, hn_gpu_num(pl, (count - 1) / step * step), first);
 }
 
+/* Of the phase at hand: what is done in a step, or with an element. */
+typedef void emit_part(planner *pl, const hn_gpu_run *run);
+
 /* ... in vectors; all of them in one step, or in a loop of steps. */
-static void emit_run(planner *pl, hn_gpu_run run) {
+static void emit_run(planner *pl, hn_gpu_run run, emit_part *emit) {
     const int64_t step = (int64_t)pl->layout->width * pl->layout->unroll;
     run.first = pl->place;
     run.width = pl->layout->width;
     if (pl->layout->keeps || hn_sym_prove_le(pl->sym, run.vectors, hn_gpu_num(pl, step))) {
         run.is_whole = !run.limit && hn_sym_is_value(pl->sym, run.vectors, step);
-        hn_gpu_emit_step(pl, &run);
+        emit(pl, &run);
         return;
     }
     hn_expr first = hn_form_symbol(pl->f, run.vectors);
     run.first = hn_sym_add(pl->sym, turn_around(pl, first, run.vectors, step), pl->place);
     run.is_whole = !run.limit && hn_sym_divisor(pl->sym, run.vectors) % step == 0;
     hn_form_for(pl->f, first, hn_gpu_num(pl, 0), run.vectors, step);
-    hn_gpu_emit_step(pl, &run);
+    emit(pl, &run);
     hn_form_close(pl->f);
 }
 
-static void emit_peeled_run(planner *pl) {
+static void emit_peeled_run(planner *pl, emit_part *step, emit_part *single) {
     const hn_gpu_run run = hn_gpu_begin_peeled(pl);
-    emit_run(pl, run);
-    hn_gpu_emit_peeled(pl, &run);
+    if (pl->layout->keeps) hn_gpu_keep_edges(pl, &run);
+    emit_run(pl, run, step);
+    hn_gpu_emit_peeled(pl, &run, single);
+}
+
+static void emit_one(planner *pl, const hn_gpu_run *run) {
+    (void)run;
+    hn_gpu_emit_body(pl);
+}
+
+static void emit_online_step(planner *pl, const hn_gpu_run *run) {
+    hn_gpu_emit_online_step(pl, run, hn_gpu_emit_step);
+}
+
+static void emit_online_one(planner *pl, const hn_gpu_run *run) {
+    hn_gpu_emit_online_step(pl, run, emit_one);
 }
 
 /* Each thread has a vector of rows: the elements of each go down the rows. */
@@ -294,7 +311,7 @@ static void emit_row_vectors(planner *pl) {
                       .last = pl->k->vars[pl->k->rank - 1],
                       .begin = pl->begin};
     if (phase->rank) {
-        emit_run(pl, run);
+        emit_run(pl, run, hn_gpu_emit_step);
         return;
     }
     hn_form_if(pl->f, pl->place, hn_gpu_num(pl, 1));
@@ -358,8 +375,8 @@ hn_status hn_gpu_emit_phase(planner *pl, const hn_kernel_phase *phase) {
     open_row(pl);
     if (pl->sums) emit_row_vectors(pl);
     else if (is_across(pl) || phase->scan || !phase->rank) emit_single(pl);
-    else if (pl->layout->peels) emit_peeled_run(pl);
-    else emit_run(pl, hn_gpu_run_of(pl, phase->vars, phase->rank));
+    else if (pl->layout->peels) emit_peeled_run(pl, hn_gpu_emit_step, emit_one);
+    else emit_run(pl, hn_gpu_run_of(pl, phase->vars, phase->rank), hn_gpu_emit_step);
     hn_form_close(pl->f);
     mark_written(pl);
     if (pl->sums) hn_gpu_combine_sums(pl);
@@ -367,9 +384,27 @@ hn_status hn_gpu_emit_phase(planner *pl, const hn_kernel_phase *phase) {
     return NULL;
 }
 
+/* Two phases that take one walk. */
+static hn_status emit_online(planner *pl, const hn_kernel_phase *first) {
+    hn_gpu_online online;
+    HN_TRY(hn_gpu_begin_online(pl, first, &online));
+    pl->online = &online;
+    if (pl->layout->width > 1 && hn_gpu_reads_unseen(pl)) emit_barrier(pl);
+    open_row(pl);
+    if (pl->layout->peels) emit_peeled_run(pl, emit_online_step, emit_online_one);
+    else emit_run(pl, hn_gpu_run_of(pl, first->vars, first->rank), emit_online_step);
+    hn_form_close(pl->f);
+    hn_gpu_combine_online(pl);
+    pl->online = NULL;
+    return NULL;
+}
+
 static hn_status emit_phases(planner *pl) {
-    for (uint32_t f = 0; f < pl->k->phases.count; f++)
-        HN_TRY(hn_gpu_emit_phase(pl, &pl->k->phases.items[f]));
+    for (uint32_t f = 0; f < pl->k->phases.count; f++) {
+        if (pl->layout->online && hn_gpu_is_online(pl, f))
+            HN_TRY(emit_online(pl, &pl->k->phases.items[f++]));
+        else HN_TRY(hn_gpu_emit_phase(pl, &pl->k->phases.items[f]));
+    }
     return NULL;
 }
 

@@ -69,7 +69,8 @@ static void keep_layout(layout *items, uint32_t *count, layout l) {
     for (uint32_t k = 0; k < *count; k++)
         if (items[k].width == l.width && items[k].rows == l.rows && items[k].blocks == l.blocks &&
             items[k].vector == l.vector && items[k].unroll == l.unroll &&
-            items[k].keeps == l.keeps && items[k].tile == l.tile && items[k].resident == l.resident)
+            items[k].keeps == l.keeps && items[k].tile == l.tile &&
+            items[k].resident == l.resident && items[k].online == l.online)
             return;
     uint32_t at = *count;
     if (at < HN_GPU_PLANS_MAX) ++*count;
@@ -282,17 +283,36 @@ static bool fits_shared(const planner *pl, const layout *l) {
 typedef struct rows_info {
     int64_t rows, elems;                  /* of the longest phase */
     uint32_t vector, reductions, reading; /* phases that read from memory */
-    int64_t element_bytes;                /* that the phase reads that reads most */
+    uint32_t last_reads;   /* reads of phases without variables, one after the other */
+    int64_t element_bytes; /* that the phase reads that reads most */
+    uint32_t online;       /* phases that go in the walk of another one, */
+    int64_t online_bytes;  /* and what they would read of a row */
     bool may_keep;
-    bool peels;   /* vectors begin where the row's elements are aligned */
+    bool peels; /* vectors begin where the row's elements are aligned */
+    /* the same where registers keep a row */
+    uint32_t kept_vector;
+    bool kept_peels;
     hn_expr size; /* vectors are for calls where it is a multiple; 0: for all */
 } rows_info;
+
+/* A read, and one whose index is read. */
+static uint32_t chained_reads(const hn_body *body) {
+    uint32_t reads = 0, indirect = 0;
+    for (hn_sid s = 1; s < body->count; s++) {
+        if (body->items[s].kind == HN_SOP_LOAD) reads = 1;
+        if (body->items[s].kind == HN_SOP_INDIRECT) indirect = 1;
+    }
+    return reads + indirect;
+}
 
 static void add_phase(const planner *pl, const hn_kernel_phase *phase, rows_info *out) {
     int64_t elems = hint(pl, hn_gpu_extents(pl, phase->vars, phase->rank));
     if (elems > out->elems) out->elems = elems;
     out->reductions += phase->reduces.count;
-    if (!phase->rank) return;
+    if (!phase->rank) {
+        out->last_reads += chained_reads(&phase->body);
+        return;
+    }
     int64_t bytes = hn_gpu_bytes_read(pl, phase, pl->k->rank ? pl->k->vars[0] : 0,
                                       phase->vars[phase->rank - 1]);
     uint32_t vector = hn_gpu_vector(pl, phase, phase->vars, phase->rank);
@@ -346,6 +366,15 @@ static void guard_vectors(const planner *pl, rows_info *out) {
     out->size = size;
 }
 
+/* What one walk for two phases saves. */
+static void count_online(const planner *pl, uint32_t f, rows_info *out) {
+    if (!hn_gpu_is_online(pl, f)) return;
+    const hn_kernel_phase *phase = &pl->k->phases.items[f + 1];
+    out->online++;
+    out->online_bytes += hint(pl, hn_gpu_extents(pl, phase->vars, phase->rank)) *
+                         hn_gpu_bytes_read(pl, phase, 0, phase->vars[phase->rank - 1]);
+}
+
 static rows_info info_of(const planner *pl) {
     rows_info out = {.elems = 1, .vector = HN_FORM_MOVE_MOST, .may_keep = hn_gpu_may_keep(pl)};
     out.rows = hint(pl, hn_gpu_extents(pl, pl->k->vars, pl->k->rank));
@@ -356,10 +385,16 @@ static rows_info info_of(const planner *pl) {
         const hn_kernel_phase *phase = &pl->k->phases.items[f];
         out.may_keep = hn_sym_is_int(pl->sym, hn_gpu_extents(pl, phase->vars, phase->rank), NULL);
     }
+    for (uint32_t f = 0; f < pl->k->phases.count; f++) count_online(pl, f, &out);
     const uint32_t peeled = hn_gpu_peeled_vector(pl);
+    out.kept_vector = out.vector;
     if (peeled > out.vector && !out.size) {
-        out.vector = peeled;
-        out.peels = true;
+        out.kept_vector = peeled;
+        out.kept_peels = true;
+    }
+    if (!pl->k->locals.count) { /* shared memory has vectors from the row's beginning on only */
+        out.vector = out.kept_vector;
+        out.peels = out.kept_peels;
     }
     return out;
 }
@@ -390,7 +425,8 @@ static launch launch_of(const planner *pl, const rows_info *info, const layout *
             next = along ? (l->width * l->vector < info->elems ? l->width * l->vector
                                                                : info->elems * l->rows)
                          : l->rows * l->vector;
-    const uint32_t blocks = l->blocks ? l->blocks : 1;
+    const uint32_t blocks = l->blocks ? l->blocks : 1,
+                   reading = info->reading - (l->online ? info->online : 0);
     uint32_t levels = 0;
     for (uint32_t half = l->width; half > pl->facts->shuffle; half /= 2) levels++;
     launch out = {
@@ -401,7 +437,8 @@ static launch launch_of(const planner *pl, const rows_info *info, const layout *
         .bytes = pl->work.bytes,
         .flight_bytes = element * taken,
         .steps = hn_gpu_ceil_div(info->elems, (int64_t)l->width * (along ? taken : l->unroll)) *
-                 (info->reading ? info->reading : 1),
+                 (reading ? reading : 1),
+        .last_reads = info->last_reads,
         .acrosses = (l->width > 1 ? info->reductions : 0) * (along ? 1 : l->vector),
         .levels = levels,
         .registers = OTHER_REGISTERS + l->vector * ELEMENT_REGISTERS,
@@ -421,6 +458,7 @@ static launch launch_of(const planner *pl, const rows_info *info, const layout *
         out.registers += hn_gpu_kept_registers(pl, taken);
     } else {
         out.again = out.bytes - once;
+        if (l->online) out.again -= (double)info->rows * (double)info->online_bytes;
         out.bytes = once;
         out.registers += element * taken / 4;
     }
@@ -446,6 +484,26 @@ static void try_layout(const planner *pl, const rows_info *info, layout l, layou
     else keep_layout(items, kept, l);
 }
 
+/* Of a row that registers keep. One that begins anywhere may have a vector less. */
+static int64_t kept_vectors(const rows_info *info) {
+    return info->kept_peels ? info->elems / info->kept_vector
+                            : hn_gpu_ceil_div(info->elems, info->kept_vector);
+}
+
+/* ... by registers that keep a row. */
+static void try_kept(const planner *pl, const rows_info *info, layout l, layout *items,
+                     uint32_t *kept) {
+    const int64_t all = kept_vectors(info), vectors = hn_gpu_ceil_div(all, l.width);
+    l.vector = info->kept_vector;
+    l.peels = info->kept_peels;
+    if (!info->may_keep || vectors > KEPT_VECTORS_MOST) return;
+    if (l.peels && pl->k->locals.count && !hn_gpu_has_one_edge(&l)) return;
+    if (l.vector > info->vector && l.width >= 2 * all) return; /* some threads have nothing */
+    l.unroll = (uint32_t)vectors;
+    l.keeps = true;
+    try_layout(pl, info, l, items, kept);
+}
+
 /* Of so many threads a row, in groups of `threads`. */
 static void try_width(const planner *pl, const rows_info *info, uint32_t width, uint32_t threads,
                       layout *items, uint32_t *kept) {
@@ -460,19 +518,20 @@ static void try_width(const planner *pl, const rows_info *info, uint32_t width, 
         hn_gpu_ceil_div(hn_gpu_ceil_div(info->elems, along ? info->vector : 1), width);
     for (size_t u = 0; u < HN_COUNT_OF(unrolls) && (steps || !u); u++) {
         l.unroll = unrolls[u];
-        if (may_unroll(l.vector, l.unroll) && (!u || l.unroll <= vectors))
-            try_layout(pl, info, l, items, kept);
+        if (!may_unroll(l.vector, l.unroll) || (u && l.unroll > vectors)) continue;
+        l.online = false;
+        try_layout(pl, info, l, items, kept);
+        l.online = info->online > 0;
+        if (l.online) try_layout(pl, info, l, items, kept);
     }
-    if (!info->may_keep || vectors > KEPT_VECTORS_MOST) return;
-    l.unroll = (uint32_t)vectors;
-    l.keeps = true;
-    try_layout(pl, info, l, items, kept);
+    l.online = false;
+    try_kept(pl, info, l, items, kept);
 }
 
 /* Registers of several multiprocessors keep a row that those of one do not. What is local must fit
  * them, too. */
 static void list_clusters(const planner *pl, const rows_info *info, layout *items, uint32_t *kept) {
-    const int64_t vectors = hn_gpu_ceil_div(info->elems, info->vector);
+    const int64_t vectors = kept_vectors(info);
     if (!info->may_keep || info->size || info->elems < pl->facts->blocks_row_elems) return;
     for (uint32_t blocks = 2; blocks <= pl->facts->blocks_max; blocks *= 2)
         for (size_t t = 0; t < HN_COUNT_OF(group_sizes); t++) {
@@ -480,10 +539,10 @@ static void list_clusters(const planner *pl, const rows_info *info, layout *item
             layout l = {.width = blocks * threads,
                         .rows = 1,
                         .blocks = blocks,
-                        .vector = info->vector,
+                        .vector = info->kept_vector,
                         .unroll = (uint32_t)hn_gpu_ceil_div(vectors, blocks * threads),
                         .keeps = true,
-                        .peels = info->peels};
+                        .peels = info->kept_peels};
             if (threads <= pl->facts->threads_max && l.width <= vectors &&
                 l.unroll <= KEPT_VECTORS_MOST && !local_bytes(pl, &l))
                 try_layout(pl, info, l, items, kept);

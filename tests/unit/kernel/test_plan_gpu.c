@@ -24,6 +24,8 @@ typedef struct chooser {
     uint32_t reads;  /* MOVEs from arguments in the last form */
     uint32_t wide;   /* MOVEs of several elements from or to arguments */
     uint32_t in_order, resident;
+    bool any_wide;             /* some form has wide ones */
+    bool is_online;            /* some form scales what a register has summed */
     int64_t shared;            /* bytes of it, if threads read no registers of others */
     const hn_gpu_facts *facts; /* NULL: those of the tests */
 } chooser;
@@ -61,6 +63,14 @@ static uint32_t count_in_order(const hn_form *f, int64_t elems) {
         count += high >= elems && hn_sym_symbols(f->sym, index, symbols, 4) == 1;
     }
     return count;
+}
+
+static bool sets_sum(const hn_form *f) {
+    for (hn_fid s = 1; s < f->stmts.count; s++)
+        if (f->stmts.items[s].kind == HN_FORM_SET &&
+            f->registers.items[f->stmts.items[s].reg].op == HN_OP_SUM)
+            return true;
+    return false;
 }
 
 static int64_t bytes_of(hn_dtype d) { return hn_dtype_facts(d)->size_bytes; }
@@ -102,6 +112,8 @@ static hn_status choose(void *context, const hn_program *p, const hn_kernel *k, 
     c->wide = count_wide(*out);
     c->in_order = count_in_order(*out, 84);
     c->resident = (*out)->resident;
+    c->any_wide |= c->wide > 0;
+    c->is_online |= sets_sum(*out);
     c->shared = shared_bytes(*out);
     return NULL;
 }
@@ -256,7 +268,37 @@ TEST(rows_of_odd_lengths) {
                     "%%s = sum(%%x, dims=[1], keepdim=true)\n%%d = mul(%%x, %%s)\n"
                     "%%y = mul(%%d, %%w)\noutput user %%y \"\"",
                     5, odd[c]);
+        chooser softmax = {0};
+        check_plans("input user %%x : bf16[%1$d, %2$d] \"x\"\n%%f = cast(%%x, dtype=f32)\n"
+                    "%%m = amax(%%f, dims=[1], keepdim=true)\n%%d = sub(%%f, %%m)\n"
+                    "%%e = exp(%%d)\n%%s = sum(%%e, dims=[1], keepdim=true)\n"
+                    "%%p = div(%%e, %%s)\n%%y = cast(%%p, dtype=bf16)\noutput user %%y \"\"",
+                    7, odd[c], &softmax);
+        if (!softmax.any_wide) HN_TEST_FAIL("%d columns: no plan has vectors", odd[c]);
     }
+}
+
+/* The largest number of a row and the sum of exponentials below it in one walk. Threads, and with a
+ * limit that nothing reaches whole rows, have seen nothing but -inf. */
+TEST(largest_and_sum_in_one_walk) {
+    static const char *const limits[] = {"-100.0", "1.5", "100.0"};
+    static const int columns[] = {1029, 4097};
+    for (size_t k = 0; k < HN_COUNT_OF(limits); k++)
+        for (size_t c = 0; c < HN_COUNT_OF(columns); c++) {
+            char text[1024];
+            chooser online = {0};
+            snprintf(text, sizeof text,
+                     "input user %%%%x : bf16[%%1$d, %%2$d] \"x\"\n%%%%f = cast(%%%%x, dtype=f32)\n"
+                     "%%%%t = full(value=%s, sizes=[], dtype=f32)\n%%%%c = gt(%%%%f, %%%%t)\n"
+                     "%%%%n = full(value=-inf, sizes=[], dtype=f32)\n"
+                     "%%%%w = where(%%%%c, %%%%f, %%%%n)\n"
+                     "%%%%m = amax(%%%%w, dims=[1], keepdim=true)\n%%%%d = sub(%%%%w, %%%%m)\n"
+                     "%%%%e = exp(%%%%d)\n%%%%s = sum(%%%%e, dims=[1], keepdim=true)\n"
+                     "%%%%l = log(%%%%s)\n%%%%y = add(%%%%l, %%%%m)\noutput user %%%%y \"\"",
+                     limits[k]);
+            check_plans(text, 19, columns[c], &online);
+            if (!online.is_online) HN_TEST_FAIL("%d columns: each plan walks twice", columns[c]);
+        }
 }
 
 /* Rows that the registers of one block do not hold: those of several do. */
