@@ -152,6 +152,10 @@ typedef struct hn_operation {
      * take */
     uint32_t aligned_rows, row_bytes, line_bytes;
     bool (*pays_to_align)(double flops, uint32_t copies, double copied_bytes);
+    /* of MATMUL: bit k: several of hn_dtype k that read the same rows, and weights, take less time
+     * as one, if each has at most so many additions and multiplications */
+    uint32_t joined;
+    double joined_max_flops;
     /* whether it does a call of such dtypes; NULL: any */
     bool (*takes)(const hn_sym *sym, const hn_extern *call);
 } hn_operation;

@@ -103,7 +103,11 @@ static const hn_operations nvidia_operations = {
                               .aligned_rows = HALF_FLOATS,
                               .row_bytes = 16,
                               .line_bytes = 128,
-                              .pays_to_align = pays_to_align},
+                              .pays_to_align = pays_to_align,
+                              /* 30 us of an H200: beyond it a launch, and processors that wait for
+                               * the last tiles, are a few per cent */
+                              .joined = HALF_FLOATS,
+                              .joined_max_flops = 20e9},
         [HN_EXTERN_CONV] = {.dtypes = NARROW_FLOATS,
                             .epilogues = 1u << HN_EPILOGUE_RELU,
                             .narrow_epilogues = 1u << HN_EPILOGUE_RELU,

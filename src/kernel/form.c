@@ -189,11 +189,9 @@ hn_fid hn_form_result(hn_form *f, hn_freg reg, bool position) {
 void hn_form_barrier(hn_form *f) { (void)hn_form_add(f, (hn_form_stmt){.kind = HN_FORM_BARRIER}); }
 
 void hn_form_before(hn_form *f, hn_freg reg, hn_freg all, uint32_t width, uint32_t pitch) {
-    (void)hn_form_add(f, (hn_form_stmt){.kind = HN_FORM_BEFORE,
-                                        .reg = reg,
-                                        .all = all,
-                                        .width = width,
-                                        .pitch = pitch});
+    (void)hn_form_add(
+        f, (hn_form_stmt){
+               .kind = HN_FORM_BEFORE, .reg = reg, .all = all, .width = width, .pitch = pitch});
 }
 
 void hn_form_unrolled(hn_form *f, hn_expr var, uint32_t count) {

@@ -68,6 +68,9 @@ hn_status lower_matmul(lower *l, const hn_node_info *n) {
     hn_value bias = n->args[2].kind == HN_ARG_VALUE ? n->args[2].as.value : 0;
     hn_value v = n->results[0];
     const hn_value_info *out = info(l, v);
+    bool is_joined;
+    HN_TRY(lower_join_products(l, n, &is_joined));
+    if (is_joined) return NULL;
     if (out->rank > 2 + HN_EXTERN_BATCH)
         return HN_ERROR(HN_UNSUPPORTED, "matmul of rank %u has more than %d batch dimensions",
                         out->rank, HN_EXTERN_BATCH);

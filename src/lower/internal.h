@@ -109,10 +109,28 @@ void lower_padded_strides(lower *l, hn_value v, hn_expr *out);
 /* Memory for the result of product `n`, whose operands are memory; they are copied where the
  * product gains more by it. */
 hn_status lower_product_memory(lower *l, const hn_node_info *n) HN_MUST_USE;
+/* Additions and multiplications of product `n`, with sizes as they are expected. */
+double lower_product_flops(const lower *l, const hn_node_info *n);
+/* Whether the memory of `v` is, perhaps by views, what leaves the program. */
+bool lower_leaves(const lower *l, hn_value v);
 
 /* weights.c: other strides, for a weight whose bytes are known; it stays as it is otherwise. */
 bool lower_can_relay_weight(const lower *l, hn_value v, const hn_expr *strides);
 hn_status lower_relay_weight(lower *l, hn_value v, const hn_expr *strides) HN_MUST_USE;
+/* Weights side by side in one constant. */
+typedef struct lower_joint {
+    hn_dtype dtype;
+    uint32_t rank, count;
+    const hn_expr *sizes, *strides; /* of all together, without gaps */
+    const hn_value *parts;          /* all known (lower_can_relay_weight); 0: numbers of 0 */
+    const int64_t *offsets;         /* of each: its first element */
+} lower_joint;
+/* *out is 0 where there is no room for it. */
+hn_status lower_join_weights(lower *l, const lower_joint *joint, hn_buf *out) HN_MUST_USE;
+
+/* join.c: one product in the place of `n` and later ones that read the same; *out_done: `n` is
+ * done, now or with an earlier one. */
+hn_status lower_join_products(lower *l, const hn_node_info *n, bool *out_done) HN_MUST_USE;
 
 /* lower.c: `v` is constant `input` of the program. */
 hn_status lower_constant(lower *l, hn_value v, uint32_t input, const hn_expr *strides) HN_MUST_USE;

@@ -107,19 +107,17 @@ static double count_of(const lower *l, hn_value v) {
     return count;
 }
 
-/* Additions and multiplications. */
-static double flops_of(const lower *l, const hn_node_info *n) {
+double lower_product_flops(const lower *l, const hn_node_info *n) {
     const hn_value_info *a = info(l, n->args[0].as.value);
     return 2 * count_of(l, n->results[0]) * (double)hn_sym_hint(l->sym, a->sizes[a->rank - 1], 1);
 }
 
-/* Whether the memory of `v` is, perhaps by views, what leaves the program. */
-static bool leaves(const lower *l, hn_value v) {
+bool lower_leaves(const lower *l, hn_value v) {
     if (l->output[v]) return true;
     for (hn_node k = info(l, v)->producer + 1; k < l->g->nodes.count; k++) {
         const hn_node_info *n = &l->g->nodes.items[k];
         if (!n->dead && hn_op_facts(n->op)->op_class == HN_OPC_VIEW && n->args[0].as.value == v &&
-            leaves(l, n->results[0]))
+            lower_leaves(l, n->results[0]))
             return true;
     }
     return false;
@@ -140,7 +138,7 @@ static bool read_operand(lower *l, hn_value v, matrix *out) {
 
 static void read_result(lower *l, hn_value v, matrix *out) {
     *out = (matrix){.v = v, .is_odd = has_odd_rows(l, v)};
-    out->is_copied = out->is_odd && leaves(l, v);
+    out->is_copied = out->is_odd && lower_leaves(l, v);
     lower_padded_strides(l, v, out->strides);
 }
 
@@ -154,7 +152,7 @@ static bool pays(const lower *l, const hn_node_info *n, const matrix *of, uint32
         copies++;
         bytes += 2 * count_of(l, of[k].v) * hn_dtype_facts(info(l, of[k].v)->dtype)->size_bytes;
     }
-    return any && products(l)->pays_to_align(flops_of(l, n), copies, bytes);
+    return any && products(l)->pays_to_align(lower_product_flops(l, n), copies, bytes);
 }
 
 static hn_status align_operand(lower *l, const matrix *m) {
@@ -205,7 +203,7 @@ hn_status lower_mark_rows(lower *l) {
     for (hn_node k = 1; k < l->g->nodes.count; k++) {
         const hn_node_info *n = &l->g->nodes.items[k];
         if (n->dead || n->op != HN_OP_MATMUL || !is_wanted(l, n->results[0]) ||
-            !o->pays_to_align(flops_of(l, n), 0, 0))
+            !o->pays_to_align(lower_product_flops(l, n), 0, 0))
             continue;
         mark_operand(l, n->args[0].as.value);
         mark_operand(l, n->args[1].as.value);

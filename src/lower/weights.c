@@ -1,6 +1,6 @@
 /* weights.c: weights that lie in memory otherwise than the model has them, because the operation
- * that reads them likes it better: with channels last (layout.c), or with rows that begin at
- * aligned addresses (rows.c). Where their bytes are known this is done once, when the program is
+ * that reads them likes it better: with channels last (layout.c), with rows that begin at aligned
+ * addresses (rows.c), or several side by side (join.c). Where their bytes are known this is done once, when the program is
  * compiled: it then has a constant in the place of the weight. */
 #include "lower/internal.h"
 
@@ -93,39 +93,60 @@ static void order_of(const weight *w, uint32_t *out) {
     }
 }
 
+/* `at`, in the order of memory, but for the innermost dimension; false behind the last one. */
+static bool next_row(const weight *w, const uint32_t *order, int64_t *at) {
+    for (uint32_t d = w->rank - 1; d-- > 0;) {
+        if (++at[order[d]] < w->sizes[order[d]]) return true;
+        at[order[d]] = 0;
+    }
+    return false;
+}
+
+static void copy_row(const weight *w, uint32_t along, const uint8_t *from, uint8_t *to) {
+    const size_t elem = w->elem_bytes, step = (size_t)w->strides[along] * elem,
+                 to_step = (size_t)w->to_strides[along] * elem;
+    const size_t count = (size_t)w->sizes[along];
+    if (step == elem && to_step == elem) {
+        memcpy(to, from, count * elem);
+        return;
+    }
+    for (size_t k = 0; k < count; k++) memcpy(to + k * to_step, from + k * step, elem);
+}
+
 static void copy_weight(const weight *w, uint8_t *to) {
     uint32_t order[HN_MAX_RANK];
     int64_t at[HN_MAX_RANK] = {0};
+    if (!w->rank) {
+        memcpy(to, w->bytes, w->elem_bytes);
+        return;
+    }
     order_of(w, order);
-    for (int64_t k = 0; k < w->count; k++) {
+    do {
         int64_t from = 0, place = 0;
         for (uint32_t d = 0; d < w->rank; d++) {
             from += at[d] * w->strides[d];
             place += at[d] * w->to_strides[d];
         }
-        memcpy(to + (size_t)place * w->elem_bytes, w->bytes + (size_t)from * w->elem_bytes,
-               w->elem_bytes);
-        for (uint32_t d = w->rank; d-- > 0;) {
-            if (++at[order[d]] < w->sizes[order[d]]) break;
-            at[order[d]] = 0;
-        }
-    }
+        copy_row(w, order[w->rank - 1], w->bytes + (size_t)from * w->elem_bytes,
+                 to + (size_t)place * w->elem_bytes);
+    } while (next_row(w, order, at));
 }
 
-/* A constant of the program in the place of `v`. */
-static hn_status add_weight(lower *l, hn_value v, const hn_expr *wanted, const uint8_t *bytes,
-                            size_t len) {
-    const hn_value_info *vi = hn_graph_value(l->g, v);
+/* A constant of the program, which is no value of the graph that is lowered. */
+static hn_status add_constant(lower *l, hn_dtype dtype, uint32_t rank, const hn_expr *sizes,
+                              const hn_expr *strides, const uint8_t *bytes, size_t len) {
     hn_input input = {.kind = HN_INPUT_CONSTANT, .name = HN_STR("")};
-    hn_expr *strides;
-    HN_NEW(l->arena, strides, vi->rank);
-    memcpy(strides, wanted, vi->rank * sizeof *strides);
     input.storage = hn_graph_add_storage(
         l->root, (hn_storage){.data = bytes, .size_bytes = len, .file_record = HN_STR("")});
-    input.value = hn_graph_add_tensor(l->root, vi->dtype, vi->rank, vi->sizes, strides, HN_STR(""));
+    input.value = hn_graph_add_tensor(l->root, dtype, rank, sizes, strides, HN_STR(""));
     HN_TRY(hn_graph_status(l->root));
-    HN_TRY(hn_graph_add_input(l->root, input));
-    return lower_constant(l, v, l->root->inputs.count - 1, strides);
+    return hn_graph_add_input(l->root, input);
+}
+
+/* The weight's bytes are part of the program. */
+static void take_bytes(lower *l, const weight *w, uint8_t *to) {
+    (void)hn_storage_bytes(&l->root->storages.items[w->in->storage]);
+    copy_weight(w, to);
 }
 
 bool lower_can_relay_weight(const lower *l, hn_value v, const hn_expr *strides) {
@@ -133,14 +154,59 @@ bool lower_can_relay_weight(const lower *l, hn_value v, const hn_expr *strides) 
     return read_weight(l, v, strides, &ignored);
 }
 
-hn_status lower_relay_weight(lower *l, hn_value v, const hn_expr *strides) {
+hn_status lower_relay_weight(lower *l, hn_value v, const hn_expr *wanted) {
+    const hn_value_info *vi = hn_graph_value(l->g, v);
     weight w;
     uint8_t *bytes;
-    if (!read_weight(l, v, strides, &w)) return NULL;
+    hn_expr *strides;
+    if (!read_weight(l, v, wanted, &w)) return NULL;
     const size_t len = (size_t)w.extent * w.elem_bytes;
     *l->relaid_bytes += len;
-    (void)hn_storage_bytes(&l->root->storages.items[w.in->storage]); /* the program has them */
     HN_NEW(l->arena, bytes, len);
-    copy_weight(&w, bytes);
-    return add_weight(l, v, strides, bytes, len);
+    take_bytes(l, &w, bytes);
+    HN_NEW(l->arena, strides, w.rank);
+    memcpy(strides, wanted, w.rank * sizeof *strides);
+    HN_TRY(add_constant(l, vi->dtype, w.rank, vi->sizes, strides, bytes, len));
+    return lower_constant(l, v, l->root->inputs.count - 1, strides);
+}
+
+/* ---- several in one ---- */
+
+/* Bytes of a row-major tensor, if it may be added to the program; 0: not. */
+static size_t room_for(const lower *l, hn_dtype dtype, uint32_t rank, const hn_expr *sizes) {
+    int64_t bytes = (int64_t)hn_dtype_facts(dtype)->size_bytes, size;
+    for (uint32_t d = 0; d < rank; d++)
+        if (!hn_sym_is_int(l->sym, sizes[d], &size) || !hn_mul_i64(bytes, size, &bytes)) return 0;
+    return (uint64_t)bytes <= RELAID_MAX_BYTES - *l->relaid_bytes ? (size_t)bytes : 0;
+}
+
+hn_status lower_join_weights(lower *l, const lower_joint *joint, hn_buf *out) {
+    const size_t len = room_for(l, joint->dtype, joint->rank, joint->sizes);
+    const size_t elem = hn_dtype_facts(joint->dtype)->size_bytes;
+    hn_expr *sizes, *strides;
+    uint8_t *bytes;
+    *out = 0;
+    if (!len) return NULL;
+    HN_NEW(l->arena, sizes, joint->rank);
+    HN_NEW(l->arena, strides, joint->rank);
+    HN_NEW(l->arena, bytes, len);
+    memcpy(sizes, joint->sizes, joint->rank * sizeof *sizes);
+    memcpy(strides, joint->strides, joint->rank * sizeof *strides);
+    for (uint32_t k = 0; k < joint->count; k++) {
+        weight w;
+        if (!joint->parts[k]) continue;
+        if (!read_weight(l, joint->parts[k], strides, &w))
+            return HN_ERROR(HN_INTERNAL, "a part of a joint weight is not known");
+        take_bytes(l, &w, bytes + (size_t)joint->offsets[k] * elem);
+    }
+    *l->relaid_bytes += len;
+    HN_TRY(add_constant(l, joint->dtype, joint->rank, sizes, strides, bytes, len));
+    hn_buffer buffer = {.kind = HN_BUFFER_INPUT,
+                        .dtype = joint->dtype,
+                        .rank = joint->rank,
+                        .sizes = sizes,
+                        .strides = strides,
+                        .input = l->root->inputs.count - 1,
+                        .extent = l->zero};
+    return hn_program_add_buffer(l->p, buffer, out);
 }
