@@ -154,6 +154,7 @@ suite_cuda() {
     local every=20 graphs=100
     [ "${HENRY_TEST_ALL:-}" ] && every=1 graphs=2000
     for k in $(seq 0 $((jobs - 1))); do echo "$build/cuda_run_cases --part $((every * k))/$((every * jobs)) --kernels"; done | run_programs
+    echo "$build/cuda_run_cases --part 0/$every --kernels --deterministic tests/ops/cases/scatter.txt" | run_programs
     echo "$build/cuda_run_cubins --lists --cases 0/$every --graphs 0 $graphs" | run_programs
     for k in $(seq 0 $((jobs - 1))); do echo "$build/cuda_run_graphs $((k * graphs / jobs)) $((graphs / jobs)) --kernels --batch 16"; done | run_programs
 }

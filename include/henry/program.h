@@ -76,6 +76,11 @@ typedef struct hn_compile_options {
     /* called while waiting for compilers, with counts of kernel files. NULL: no progress */
     hn_scope_progress_fn progress;
     void *progress_context;
+    /* on GPUs: the same bits each time, also where values of floats are added up at indices from data
+     * (scatter_add, index_add, gradients of embeddings, ...), or several are put at one index: the
+     * last one is there, and sums are in order. Otherwise threads add as they come. Slower; other
+     * results, and all of CPUs, are the same each time without it */
+    bool deterministic;
 } hn_compile_options;
 
 typedef enum hn_cache_state { HN_CACHE_OFF, HN_CACHE_MISS, HN_CACHE_HIT } hn_cache_state;

@@ -121,6 +121,11 @@ struct hn_language {
     const char *shuffle,
         *shuffle_up; /* the second: of the thread that is $1 before; where there is none,
                                       anything */
+    /* Atomic stores that are one instruction: $0: memory, $1: index, $2: value. For others `swapped`:
+     * whether $0[$1] was what the variable $2 says and is $3 now; else $2 says what it is. NULL:
+     * there are none of the dtype */
+    const char *atomic[HN_STORE_MAX + 1][HN_DTYPE_COUNT];
+    const char *swapped[HN_DTYPE_COUNT];
     const char *exp_not_positive; /* of an f32 that is not above 0, or NaN; NULL: as of any */
     const char *unroll;           /* in front of a loop; $0: how often; may be NULL */
 

@@ -176,6 +176,38 @@ static void put_combining_store(walk *w, const hn_form_stmt *s, hn_dtype dtype) 
     hn_strbuf_printf(&w->out, "y%s; }\n", rest);
 }
 
+/* { const long e = index; float seen = m0[e], next; do { const float x = seen; const float y = x + v1;
+ * next = y; } while (!swapped(m0 + e, &seen, next)); } */
+static void put_swapping_store(walk *w, const hn_form_stmt *s, hn_dtype dtype) {
+    const char *type = w->l->types.of[walk_class(dtype)];
+    name memory = walk_memory(s->memory), value = walk_value(w, s->value);
+    walk_begin_line(w);
+    walk_put(w, "{ const $0 e = $1; $2 seen = $3[e], next; do { const $4 x = ", HN_DTYPE_NONE,
+             OPERANDS(TEXT(walk_index_type(w)), INDEX(s->index), TEXT(w->l->elements[dtype]),
+                      TEXT(memory.text), TEXT(type)));
+    const char *rest = walk_open(w, w->l->loads[dtype], dtype);
+    hn_strbuf_printf(&w->out, "seen%s; const %s y = ", rest, type);
+    walk_put_op(w, walk_store_op(s->mode), dtype, dtype, OPERANDS(TEXT("x"), TEXT(value.text)));
+    hn_strbuf_puts(&w->out, "; next = ");
+    rest = walk_open(w, w->l->stores[dtype], dtype);
+    hn_strbuf_printf(&w->out, "y%s; } while (!", rest);
+    walk_put(w, w->l->swapped[dtype], dtype,
+             OPERANDS(TEXT(memory.text), TEXT("e"), TEXT("seen"), TEXT("next")));
+    hn_strbuf_puts(&w->out, "); }\n");
+}
+
+static void put_atomic_store(walk *w, const hn_form_stmt *s, hn_dtype dtype) {
+    const char *one = w->l->atomic[s->mode][dtype];
+    if (one)
+        walk_put_line(w, one, dtype,
+                      OPERANDS(TEXT(walk_memory(s->memory).text), INDEX(s->index),
+                               TEXT(walk_value(w, s->value).text)));
+    else if (w->l->swapped[dtype]) put_swapping_store(w, s, dtype);
+    else
+        walk_fail(w, HN_ERROR(HN_UNSUPPORTED, "%s has no atomic stores of %s", w->l->name,
+                              hn_dtype_facts(dtype)->name));
+}
+
 /* A store rounds: so what was cast to the dtype of a 16-bit float is stored as it was before. */
 static hn_fid before_cast(const walk *w, hn_fid value, hn_dtype dtype) {
     const hn_sop *op = walk_op_of(w, value);
@@ -197,6 +229,7 @@ static void put_plain_store(walk *w, const hn_form_stmt *s, hn_dtype dtype) {
 void walk_put_store(walk *w, const hn_form_stmt *s) {
     hn_dtype dtype = w->f->memories.items[s->memory].dtype;
     if (w->l->vectors) walk_put_vector_store(w, s);
+    else if (s->mode != HN_STORE_SET && s->is_atomic) put_atomic_store(w, s, dtype);
     else if (s->mode != HN_STORE_SET) put_combining_store(w, s, dtype);
     else put_plain_store(w, s, dtype);
 }

@@ -50,7 +50,8 @@ static hn_status schedule(hn_driver *d) {
     const hn_target *target = &d->levels[0].target;
     hn_sched_options sched = {.threads = hn_target_threads(target, hn_options_threads(&d->options)),
                               .limits = target->kind->limits,
-                              .no_fusion = HN_OPT(&d->options, no_fusion)};
+                              .no_fusion = HN_OPT(&d->options, no_fusion),
+                              .deterministic = HN_OPT(&d->options, deterministic)};
     hn_strbuf text;
     hn_strbuf_init(&text);
     const char *dump_after = HN_OPT(&d->options, dump_after) ? HN_OPT(&d->options, dump_after) : "";

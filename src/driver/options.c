@@ -33,6 +33,9 @@ static void put_threads(const hn_options *o, const char *field, hn_strbuf *recor
 static void put_tag(const hn_options *o, const char *field, hn_strbuf *record) {
     hn_record_add(record, field, hn_str_of(hn_cache_tag(o->given->cache_tag)));
 }
+static void put_deterministic(const hn_options *o, const char *field, hn_strbuf *record) {
+    hn_record_add_i64(record, field, o->given->deterministic);
+}
 static void put_embed(const hn_options *o, const char *field, hn_strbuf *record) {
     hn_record_add_i64(record, field, o->given->embed_weights);
 }
@@ -59,6 +62,7 @@ static const hn_option_row rows[] = {
     {ROW(no_fusion), HN_OPTION_KEYED, "no_fusion", put_no_fusion, ""},
     {ROW(threads), HN_OPTION_KEYED, "threads", put_threads, ""},
     {ROW(target), HN_OPTION_KEYED, "target", put_target, ""},
+    {ROW(deterministic), HN_OPTION_KEYED, "deterministic", put_deterministic, ""},
     {ROW(embed_weights), HN_OPTION_KEYED, "embed_weights", put_embed, ""},
     {ROW(cache_tag), HN_OPTION_KEYED, "tag", put_tag, ""},
     {ROW(inputs), HN_OPTION_GUARDED, NULL, NULL, "decisions taken by sizes are guarded"},

@@ -79,7 +79,8 @@ typedef enum hn_loop_kind {
     HN_LOOP_REDUCE,
     /* one reduction dim, every prefix stored: CUMSUM CUMPROD CUMMAX CUMMIN LOGCUMSUMEXP */
     HN_LOOP_SCAN,
-    /* stores with a mode at a data-dependent index; runs in order, on one thread */
+    /* stores with a mode at a data-dependent index; in order, unless the target combines as threads
+     * come (kernel/gpu_scatter.c) */
     HN_LOOP_SCATTER
 } hn_loop_kind;
 

@@ -32,6 +32,7 @@ const hn_gpu_facts hn_gpu_facts_common = {
     .registers = 65536,
     .registers_thread = 128,
     .vector_bytes = 16,
+    .atomic_bytes = 4, /* OpenCL 1.2 without extensions */
     .multiprocessors = 32,
     .resident = 1024,
     .groups = 16,
@@ -154,7 +155,7 @@ static const hn_operations nvidia_operations = {
                    .mixed_combines_once = true},                                                   \
         .warp = 32, .shuffle = 32, .threads_max = 1024, .blocks_max = (clusters),                  \
         .blocks_row_elems = 8192, .shared_bytes = 48 << 10, .shared_all_bytes = (shared_kb) << 10, \
-        .registers = 65536, .registers_thread = 255, .vector_bytes = 16,                           \
+        .registers = 65536, .registers_thread = 255, .vector_bytes = 16, .atomic_bytes = 8,        \
         .multiprocessors = (processors), .resident = (threads), .groups = (groups_),               \
         .bytes_per_ns = (gigabytes_a_s), .cache_bytes_per_ns = 2 * (gigabytes_a_s),                \
         .latency_ns = 800, .flight_bytes = 1000.0 * (gigabytes_a_s) / (processors),                \

@@ -18,6 +18,7 @@ typedef struct hn_gpu_facts {
     uint32_t registers;        /* of a multiprocessor, of 32 bits; */
     uint32_t registers_thread; /* most that a thread has */
     uint32_t vector_bytes;     /* of an access of a thread */
+    uint32_t atomic_bytes; /* of the largest numbers that threads which meet can combine; 0: none */
     uint32_t multiprocessors;  /* groups run on each of them at once: */
     uint32_t resident;         /* so many threads on one, */
     uint32_t groups;           /* and so many groups */

@@ -169,6 +169,19 @@ void hn_form_store(hn_form *f, hn_fmem memory, hn_expr index, hn_fid value, hn_s
             .kind = HN_FORM_STORE, .memory = memory, .index = index, .value = value, .mode = mode});
 }
 
+void hn_form_scatter(hn_form *f, hn_fmem memory, hn_expr index, hn_fid value, hn_store_mode mode,
+                     bool is_atomic) {
+    const bool combines = mode != HN_STORE_SET;
+    if (combines && memory < f->memories.count) f->memories.items[memory].is_read = true;
+    (void)hn_form_add(f, (hn_form_stmt){.kind = HN_FORM_STORE,
+                                        .memory = memory,
+                                        .index = index,
+                                        .value = value,
+                                        .mode = mode,
+                                        .is_apart = combines && !is_atomic,
+                                        .is_atomic = is_atomic});
+}
+
 void hn_form_init(hn_form *f, hn_freg reg) {
     (void)hn_form_add(f, (hn_form_stmt){.kind = HN_FORM_INIT, .reg = reg});
 }

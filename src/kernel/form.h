@@ -173,14 +173,14 @@ typedef struct hn_form_stmt {
     hn_fid body, otherwise; /* first statements of blocks */
     hn_expr var;            /* FOR, LET: an index symbol of its own */
     hn_expr begin, end;
-    int64_t step;          /* FOR: above 0 */
-    uint32_t unroll;       /* FOR: copies of the body side by side; 0 and 1: none */
-    hn_sop op;             /* VALUE */
-    hn_fmem memory;        /* STORE */
-    hn_expr index;         /* STORE: elements */
-    hn_store_mode mode;    /* STORE: other than SET in forms of one thread only */
-    hn_freg reg;           /* INIT, STEP, ACROSS, BEFORE */
-    hn_freg all;           /* BEFORE: the same in all threads of a row */
+    int64_t step;       /* FOR: above 0 */
+    uint32_t unroll;    /* FOR: copies of the body side by side; 0 and 1: none */
+    hn_sop op;          /* VALUE */
+    hn_fmem memory;     /* STORE */
+    hn_expr index;      /* STORE: elements */
+    hn_store_mode mode; /* STORE: other than SET in forms of one thread only, unless it says how */
+    hn_freg reg;        /* INIT, STEP, ACROSS, BEFORE */
+    hn_freg all;        /* BEFORE: the same in all threads of a row */
     uint32_t width, pitch; /* ACROSS of threads, BEFORE; 0 of lanes */
     hn_fmem from;          /* MOVE; */
     hn_expr from_index;
@@ -197,6 +197,10 @@ typedef struct hn_form_stmt {
     bool is_aligned;   /* STORE: they begin at multiples of their bytes if the memory does */
     bool in_order; /* STORE: lane by lane; of equal indices the last one wins. One whose mode is not
                       SET is, too */
+    bool is_apart; /* STORE that combines, forms of groups: no two threads come to one element */
+    bool
+        is_atomic; /* STORE to an argument, forms of groups: threads that meet at an element combine
+                       with it one after the other, in any order; of SET any one is the last */
     bool to_write; /* PREFETCH */
     uint32_t every; /* PREFETCH: of the vectors of a step, the first of so many asks; at least 1 */
 } hn_form_stmt;
@@ -300,6 +304,9 @@ void hn_form_close(hn_form *f);
 void hn_form_let(hn_form *f, hn_expr var, hn_expr e);
 hn_fid hn_form_value(hn_form *f, hn_sop op);
 void hn_form_store(hn_form *f, hn_fmem memory, hn_expr index, hn_fid value, hn_store_mode mode);
+/* By threads of a form of groups that come to elements of their own, or is_atomic: that may meet. */
+void hn_form_scatter(hn_form *f, hn_fmem memory, hn_expr index, hn_fid value, hn_store_mode mode,
+                     bool is_atomic);
 void hn_form_init(hn_form *f, hn_freg reg);
 void hn_form_step(hn_form *f, hn_freg reg, hn_fid value, hn_fid position);
 /* The value of a register, or its position. */

@@ -10,8 +10,7 @@ hn_expr hn_gpu_extents(const hn_gpu_planner *pl, const hn_expr *vars, uint32_t c
 
 static void mark_live(hn_gpu_planner *pl, hn_sid s);
 
-/* The ops that bind checked indices of a live expression are live. */
-static void mark_index(hn_gpu_planner *pl, hn_expr e) {
+void hn_gpu_mark_index(hn_gpu_planner *pl, hn_expr e) {
     const hn_body *body = &pl->phase->body;
     for (hn_sid s = 1; e && s < body->count; s++)
         if (body->items[s].kind == HN_SOP_INDIRECT && hn_sym_uses(pl->sym, e, body->items[s].index))
@@ -23,7 +22,7 @@ static void mark_live(hn_gpu_planner *pl, hn_sid s) {
     const hn_sop *op = &pl->phase->body.items[s];
     pl->live[s] = true;
     for (uint32_t a = 0; a < 3; a++) mark_live(pl, op->args[a]);
-    if (op->kind != HN_SOP_INDIRECT) mark_index(pl, op->index);
+    if (op->kind != HN_SOP_INDIRECT) hn_gpu_mark_index(pl, op->index);
 }
 
 hn_status hn_gpu_begin_phase(hn_gpu_planner *pl, const hn_kernel_phase *phase) {
@@ -33,11 +32,11 @@ hn_status hn_gpu_begin_phase(hn_gpu_planner *pl, const hn_kernel_phase *phase) {
     HN_NEW(pl->scratch, pl->values, phase->body.count + 1);
     for (uint32_t k = 0; k < phase->stores.count; k++) {
         mark_live(pl, phase->stores.items[k].value);
-        mark_index(pl, phase->stores.items[k].index);
+        hn_gpu_mark_index(pl, phase->stores.items[k].index);
     }
     for (uint32_t k = 0; k < phase->reduces.count; k++) {
         mark_live(pl, phase->reduces.items[k].value);
-        mark_index(pl, phase->reduces.items[k].position);
+        hn_gpu_mark_index(pl, phase->reduces.items[k].position);
     }
     for (uint32_t k = 0; k < phase->columns.count; k++)
         mark_live(pl, phase->columns.items[k].value);

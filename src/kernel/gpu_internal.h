@@ -18,6 +18,9 @@ typedef struct hn_gpu_layout {
     uint32_t
         resident;  /* groups that a multiprocessor is to hold at once; 0: the compiler decides */
     uint32_t tile; /* elements: a group has a square of so many; 0: a run of them */
+    uint32_t
+        parts;    /* scatter: threads take turns by the element that is written, which is in one of
+                       so many parts; 0: they meet */
     hn_expr size; /* vectors are for calls where this size is a multiple of them; others take single
                       elements. 0: for all calls */
     double ns;
@@ -121,6 +124,8 @@ hn_expr hn_gpu_extents(const hn_gpu_planner *pl, const hn_expr *vars, uint32_t c
 uint32_t hn_gpu_local(const hn_gpu_planner *pl, hn_buf b);
 /* Which ops the phase needs. */
 hn_status hn_gpu_begin_phase(hn_gpu_planner *pl, const hn_kernel_phase *phase) HN_MUST_USE;
+/* The ops that bind checked indices of a live expression are live. */
+void hn_gpu_mark_index(hn_gpu_planner *pl, hn_expr e);
 /* Where an access of a buffer of the schedule goes: to an argument, or to this row's part of a
  * local buffer. */
 hn_fmem hn_gpu_place(hn_gpu_planner *pl, hn_buf b, bool is_written, hn_expr *index);
@@ -146,12 +151,17 @@ int64_t hn_gpu_shared_bytes(const hn_gpu_planner *pl, const hn_gpu_layout *l);
 
 hn_status hn_gpu_plan_elements(hn_gpu_planner *pl, hn_arena *arena) HN_MUST_USE;
 hn_status hn_gpu_plan_tiles(hn_gpu_planner *pl, hn_arena *arena) HN_MUST_USE;
-hn_status hn_gpu_plan_serial(hn_gpu_planner *pl, hn_arena *arena) HN_MUST_USE;
 hn_status hn_gpu_plan_rows(hn_gpu_planner *pl, hn_arena *arena) HN_MUST_USE;
 /* Symbols for the threads of a row, but not which row; and room for what the phases share. */
 hn_status hn_gpu_begin_rows(hn_gpu_planner *pl) HN_MUST_USE;
 /* A phase for row pl->number. */
 hn_status hn_gpu_emit_phase(hn_gpu_planner *pl, const hn_kernel_phase *phase) HN_MUST_USE;
+
+/* ---- gpu_scatter.c ---- */
+
+/* At least one, the best first. */
+uint32_t hn_gpu_list_scatter(hn_gpu_planner *pl, hn_gpu_layout items[HN_GPU_PLANS_MAX]);
+hn_status hn_gpu_plan_scatter(hn_gpu_planner *pl, hn_arena *arena) HN_MUST_USE;
 
 /* ---- gpu_mixed.c: rows and reductions down their columns ---- */
 

@@ -120,26 +120,6 @@ hn_status hn_gpu_plan_tiles(planner *pl, hn_arena *arena) {
     return NULL;
 }
 
-/* ---- one thread ---- */
-
-hn_status hn_gpu_plan_serial(planner *pl, hn_arena *arena) {
-    HN_TRY(hn_form_create(pl->p, arena, 1, hn_gpu_num(pl, 1), &pl->f));
-    uint32_t open = 0;
-    for (uint32_t d = 0; d < pl->k->rank; d++, open++)
-        hn_form_for(pl->f, pl->k->vars[d], hn_gpu_num(pl, 0), hn_gpu_extent(pl, pl->k->vars[d]), 1);
-    for (uint32_t f = 0; f < pl->k->phases.count; f++) {
-        const hn_kernel_phase *phase = &pl->k->phases.items[f];
-        HN_TRY(hn_gpu_begin_phase(pl, phase));
-        for (uint32_t d = 0; d < phase->rank; d++)
-            hn_form_for(pl->f, phase->vars[d], hn_gpu_num(pl, 0), hn_gpu_extent(pl, phase->vars[d]),
-                        1);
-        hn_gpu_emit_body(pl);
-        for (uint32_t d = 0; d < phase->rank; d++) hn_form_close(pl->f);
-    }
-    while (open--) hn_form_close(pl->f);
-    return NULL;
-}
-
 /* ---- rows ---- */
 
 static bool is_across(const planner *pl) { return pl->is_across; }

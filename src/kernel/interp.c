@@ -114,7 +114,8 @@ hn_status hn_run_store(hn_run *r, hn_fid s, uint32_t thread) {
     hn_ref_elem value = *value_at(r, stmt->value, thread);
     bool combines = stmt->mode != HN_STORE_SET;
     hn_run_access a = {.does = "writes", .m = stmt->memory, .thread = thread};
-    if (stmt->in_order || combines) a.in_order = s;
+    if (stmt->in_order || stmt->is_atomic || (combines && r->f->lanes)) a.in_order = s;
+    a.is_atomic = stmt->is_atomic;
     HN_TRY(hn_run_eval(r, stmt->index, thread, &a.at));
     HN_TRY(hn_run_find(r, a.m, a.at, thread, &a.at));
     if (combines) {

@@ -76,7 +76,9 @@ typedef struct hn_run_access {
     hn_fmem m;
     int64_t at;
     uint32_t thread;
-    hn_fid in_order; /* a STORE that goes lane by lane: its lanes may meet; 0: none */
+    hn_fid
+        in_order; /* a STORE that goes lane by lane, or atomic: its lanes or threads may meet; 0: none */
+    bool is_atomic; /* ... and those of other groups */
 } hn_run_access;
 
 static inline const hn_form_stmt *hn_run_stmt_of(const hn_run *r, hn_fid s) {

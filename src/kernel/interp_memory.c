@@ -37,7 +37,8 @@ static hn_status check_written(const hn_run *r, const hn_run_access *a, const hn
     bool may_meet = a->in_order && a->in_order == c->in_order;
     if (c->write_time == r->time && c->writer != a->thread && !may_meet)
         return race_of_threads(r, a, c->writer, "writes");
-    if (shared_by_groups && c->write_time && c->write_group != r->group)
+    may_meet &= a->is_atomic;
+    if (shared_by_groups && c->write_time && c->write_group != r->group && !may_meet)
         return race_of_groups(r, a, c->write_group, "writes");
     return NULL;
 }

@@ -14,7 +14,7 @@
  *   Local buffers of the schedule lie in registers that keep the row; or in shared memory, or in
  *   scratch memory when they are too large. A barrier stands before a phase that reads what another
  *   thread of its row has written.
- * - one thread: scatters, which run in order.
+ * - scatters: see gpu_scatter.c.
  * A scan of a row is taken in steps by its threads (gpu_scan.c). gpu_layouts.c makes forms of them. */
 #include "kernel/plan_gpu.h"
 
@@ -576,7 +576,7 @@ static uint32_t list_rows(const planner *pl, layout *items) {
 static hn_status plan_layout(planner *pl, const layout *l, hn_arena *arena, hn_form **out) {
     pl->layout = l;
     pl->arrays.count = pl->singles.count = 0;
-    if (pl->k->serial) HN_TRY(hn_gpu_plan_serial(pl, arena));
+    if (pl->k->serial) HN_TRY(hn_gpu_plan_scatter(pl, arena));
     else if (pl->k->slabs) HN_TRY(hn_gpu_plan_mixed(pl, arena));
     else if (l->tile) HN_TRY(hn_gpu_plan_tiles(pl, arena));
     else if (is_elementwise(pl)) HN_TRY(hn_gpu_plan_elements(pl, arena));
@@ -599,13 +599,10 @@ hn_status hn_form_plans_gpu(const hn_program *program, const hn_kernel *kernel,
     layout items[HN_GPU_PLANS_MAX] = {{0}};
     pl.work = hn_kernel_work(program, kernel);
     pl.is_across = kernel->mode == HN_VECTOR_OUTER && !hn_gpu_scans_along(&pl);
-    uint32_t count = kernel->serial        ? 1
+    uint32_t count = kernel->serial        ? hn_gpu_list_scatter(&pl, items)
                      : kernel->slabs       ? hn_gpu_list_mixed(&pl, items)
                      : is_elementwise(&pl) ? list_elements(&pl, items)
                                            : list_rows(&pl, items);
-    if (kernel->serial)
-        items[0].ns =
-            facts->launch_ns + pl.work.operations + pl.work.bytes; /* a thread does one in 1 ns */
     *out_count = count < most ? count : most;
     for (uint32_t k = 0; k < *out_count; k++) HN_TRY(plan_layout(&pl, &items[k], arena, &out[k]));
     return NULL;

@@ -22,6 +22,8 @@ const hn_attribute hn_attributes[HN_ATTRIBUTE_COUNT] = {
     {"streams", HN_FORM_STORE, offsetof(hn_form_stmt, streams)},
     {"aligned", HN_FORM_STORE, offsetof(hn_form_stmt, is_aligned)},
     {"in_order", HN_FORM_STORE, offsetof(hn_form_stmt, in_order)},
+    {"apart", HN_FORM_STORE, offsetof(hn_form_stmt, is_apart)},
+    {"atomic", HN_FORM_STORE, offsetof(hn_form_stmt, is_atomic)},
 };
 
 typedef struct printer {

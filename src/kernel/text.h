@@ -16,7 +16,7 @@ typedef struct hn_attribute {
     hn_form_kind kind;
     size_t offset; /* of its bool in hn_form_stmt */
 } hn_attribute;
-enum { HN_ATTRIBUTE_COUNT = 6 };
+enum { HN_ATTRIBUTE_COUNT = 8 };
 extern const hn_attribute hn_attributes[HN_ATTRIBUTE_COUNT];
 
 #endif

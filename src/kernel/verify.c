@@ -360,12 +360,24 @@ static bool has_one_thread(const hn_form *f) {
     return f->threads == 1 && hn_sym_prove_eq(f->sym, f->grid, hn_sym_int(f->sym, 1));
 }
 
+/* What a store says of several threads. */
+static hn_status check_threads(const checker *c, const hn_form_stmt *stmt) {
+    if (!stmt->is_apart && !stmt->is_atomic) return NULL;
+    if (c->f->lanes) return BAD("a store that is apart or atomic in a form of ranges");
+    if (stmt->is_apart && (stmt->is_atomic || stmt->mode == HN_STORE_SET))
+        return BAD("a store that is apart, but is atomic or does not combine");
+    if (stmt->is_atomic && c->f->memories.items[stmt->memory].space != HN_SPACE_ARGUMENT)
+        return BAD("a store that is atomic to a memory that is no argument");
+    return NULL;
+}
+
 /* Combining is a read and a write: another thread must not come between, and nothing may be done
  * twice. */
 static hn_status check_mode(checker *c, const hn_form_stmt *stmt) {
     if ((uint32_t)stmt->mode > HN_STORE_MAX) return BAD("it has no store mode");
+    HN_TRY(check_threads(c, stmt));
     if (stmt->mode == HN_STORE_SET) return NULL;
-    if (!has_one_thread(c->f))
+    if (!has_one_thread(c->f) && !stmt->is_apart && !stmt->is_atomic)
         return BAD("a store that combines in a form of more than one thread");
     if (c->lanes && c->lanes->lanes.rest == HN_FORM_REST_OVERLAPPING)
         return BAD("a store that combines in lanes that overlap");

@@ -68,6 +68,8 @@ hn_status hn_form_check_attributes(const hn_form_stmt *stmt) {
         return BAD("it is quiet, but no checked index");
     if ((stmt->streams || stmt->is_aligned || stmt->in_order) && !stores)
         return BAD("it streams, is aligned or in order, but is no store");
+    if ((stmt->is_apart || stmt->is_atomic) && !stores)
+        return BAD("it is apart or atomic, but is no store");
     return NULL;
 }
 

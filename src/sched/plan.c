@@ -546,12 +546,20 @@ static void shape_flat(plan *p) {
     }
 }
 
+/* Whole numbers come out the same in whatever order they are combined. */
+static bool order_counts(const plan *p, const hn_loop_store *store) {
+    return store->mode == HN_STORE_SET ||
+           hn_dtype_is_float(p->s->p->buffers.items[store->buffer].dtype);
+}
+
 static void shape_scatter(plan *p) {
     group *g = p->g;
     memcpy(p->inner[0], p->outer, g->outer.count * sizeof *p->outer);
     p->inner_count[0] = g->outer.count;
     g->outer.count = 0;
+    const hn_loop_store *store = &loop_of(p, 0)->store;
     p->k->serial = true;
+    p->k->in_order = p->s->options->deterministic && order_counts(p, store);
 }
 
 static void shape(plan *p) {

@@ -72,7 +72,8 @@ typedef struct hn_kernel {
     uint32_t rank; /* outer dimensions */
     hn_expr vars[HN_MAX_RANK];
     hn_vector_mode mode;
-    bool serial; /* may not be split (scatter) */
+    bool serial;   /* may not be split (scatter), */
+    bool in_order; /* and the order counts in which threads combine what meets; any is right else */
     /* phases have reductions down columns: slab s of rows are those from s * ceil(rows / slabs) on,
      * and its partial results begin at s * slab_elems. 0: there are none */
     uint32_t slabs;
@@ -151,6 +152,7 @@ typedef struct hn_sched_options {
     uint32_t threads;
     const hn_sched_limits *limits;
     bool no_fusion;     /* one kernel a loop: the reference for tests of fusion */
+    bool deterministic; /* scatters give the same bits each time: those of one thread */
     hn_strbuf *explain; /* when not NULL: a line per refused fusion */
     /* when not NULL: the program's text after fusion; planning takes the loops apart */
     hn_strbuf *fused;

@@ -81,7 +81,8 @@ static hn_status check_graph(const command *c, uint64_t seed, hn_arena *arena, h
         .facts = c->cpu ? NULL : &hn_test_gpu,
         .schedule = {.threads = c->cpu ? 2 : hn_test_gpu.multiprocessors,
                      .limits = seed % 2 ? &hn_test_gpu.limits : &hn_cpu_facts_common.limits,
-                     .no_fusion = seed % 8 == 7}};
+                     .no_fusion = seed % 8 == 7,
+                     .deterministic = seed / 2 % 2}};
     HN_TRY(hn_random_inputs(seed, arena, graph, 0, inputs));
     if (c->dumps) print_graph(graph);
     return hn_check_forms(graph, inputs, tolerance, &how, out_kernels);

@@ -43,17 +43,19 @@ static void print_text(void *context, const char *text) {
     puts(text);
 }
 
-static hn_status dump(hn_graph *graph, hn_service *service, const char *target) {
+static hn_status dump(hn_graph *graph, hn_service *service, const hn_compile_options *how) {
     hn_strbuf text;
     hn_compiled *compiled = NULL;
     hn_strbuf_init(&text);
     hn_graph_print(graph, &text);
     puts(text.ptr ? text.ptr : "");
     hn_strbuf_deinit(&text);
-    hn_status status = hn_compile_graph(
-        graph, service,
-        &(hn_compile_options){.target = target, .dump_after = "codegen", .dump = print_text},
-        &compiled);
+    hn_status status = hn_compile_graph(graph, service,
+                                        &(hn_compile_options){.target = how->target,
+                                                              .deterministic = how->deterministic,
+                                                              .dump_after = "codegen",
+                                                              .dump = print_text},
+                                        &compiled);
     hn_compiled_release(compiled);
     return status;
 }
@@ -63,7 +65,8 @@ static hn_status check_opencl(const command *c, uint64_t seed, hn_arena *arena, 
     const graph_how how = {.any_plan = true,
                            .choice = seed,
                            .facts = seed % 2 ? &hn_test_gpu : NULL,
-                           .no_fusion = c->how.no_fusion};
+                           .no_fusion = c->how.no_fusion,
+                           .deterministic = c->how.deterministic};
     hn_ref_tensor expected[HN_RANDOM_MAX_TENSORS], actual[HN_RANDOM_MAX_TENSORS];
     uint32_t input_count = graph->inputs.count; /* folding adds constants to them */
     hn_status status = hn_interpret(arena, graph, inputs, input_count, expected);
@@ -72,8 +75,26 @@ static hn_status check_opencl(const command *c, uint64_t seed, hn_arena *arena, 
     return hn_outputs_compare(actual, expected, tolerance, graph->outputs.count);
 }
 
+static bool is_for_gpu(const command *c) {
+    hn_target target;
+    if (c->as_kernels || !c->how.target) return c->as_kernels;
+    hn_status status = hn_target_named(hn_str_of(c->how.target), &target);
+    const bool is_gpu = !status && target.kind->device != HN_DEVICE_CPU;
+    hn_status_free(status);
+    return is_gpu;
+}
+
+/* On a GPU every other batch of seeds scatters as it comes. */
+static command on_this(const command *c, uint64_t seed) {
+    command own = *c;
+    own.how.deterministic = is_for_gpu(c) && seed / HN_RANDOM_MAX_BATCH % 2;
+    return own;
+}
+
 /* The graphs of `count` seeds as one. */
-static hn_status check_seeds(const command *c, uint64_t from, uint64_t count, hn_service *service) {
+static hn_status check_seeds(const command *given, uint64_t from, uint64_t count,
+                             hn_service *service) {
+    const command own = on_this(given, from), *c = &own;
     hn_arena arena;
     hn_sym *sym;
     hn_graph *graph = NULL;
@@ -88,7 +109,8 @@ static hn_status check_seeds(const command *c, uint64_t from, uint64_t count, hn
                                       : hn_random_graph_add)(seed, graph, tolerance);
         if (!status) status = hn_random_inputs(seed, &arena, graph, first, inputs);
     }
-    if (!status && c->dumps) status = dump(graph, service, c->how.target);
+    if (!status && is_for_gpu(c) && !c->how.deterministic) hn_random_graph_any_order(graph);
+    if (!status && c->dumps) status = dump(graph, service, &c->how);
     else if (!status && c->as_kernels)
         status = check_opencl(c, from, &arena, graph, inputs, tolerance);
     else if (!status)

@@ -1,6 +1,6 @@
 /* print_kernels.c: the kernels that come of a graph in text form, as source text, one after another.
  *
- *     print_kernels [--target TARGET] FILE.hnir
+ *     print_kernels [--deterministic] [--target TARGET] FILE.hnir
  *
  * Only different kernels are printed, without the snippets that they call. Nothing is compiled. */
 #include "base/file.h"
@@ -11,13 +11,12 @@
 
 static void print_text(void *context, const char *text) { fprintf(context, "\n%s", text); }
 
-static hn_status print_graph(hn_graph *graph, const char *target) {
+static hn_status print_graph(hn_graph *graph, hn_compile_options options) {
     hn_driver d;
-    hn_compile_options options = {.threads = 2,
-                                  .target = target,
-                                  .dump_after = "codegen",
-                                  .dump = print_text,
-                                  .dump_context = stdout};
+    options.threads = 2;
+    options.dump_after = "codegen";
+    options.dump = print_text;
+    options.dump_context = stdout;
     hn_driver_init(&d, &options, NULL);
     d.graph = graph;
     d.sym = graph->sym;
@@ -28,7 +27,7 @@ static hn_status print_graph(hn_graph *graph, const char *target) {
     return status;
 }
 
-static hn_status print_file(const char *path, const char *target) {
+static hn_status print_file(const char *path, hn_compile_options options) {
     hn_arena arena;
     hn_sym *sym;
     hn_graph *graph = NULL;
@@ -38,7 +37,7 @@ static hn_status print_file(const char *path, const char *target) {
     hn_status status = hn_file_read(path, &text);
     if (!status) status = hn_sym_create(&arena, &sym);
     if (!status) status = hn_graph_parse(&arena, sym, hn_strbuf_str(&text), &graph);
-    if (!status) status = print_graph(graph, target);
+    if (!status) status = print_graph(graph, options);
     if (graph) hn_graph_deinit(graph);
     hn_strbuf_deinit(&text);
     hn_arena_deinit(&arena);
@@ -46,14 +45,15 @@ static hn_status print_file(const char *path, const char *target) {
 }
 
 int main(int argc, char **argv) {
-    const char *target = "x86-64-v3";
+    hn_compile_options options = {.target = "x86-64-v3"};
     int at = 1;
-    if (argc > 2 && strcmp(argv[1], "--target") == 0) target = argv[2], at = 3;
+    if (argc > at && strcmp(argv[at], "--deterministic") == 0) options.deterministic = true, at++;
+    if (argc > at + 1 && strcmp(argv[at], "--target") == 0) options.target = argv[at + 1], at += 2;
     if (argc != at + 1) {
-        fprintf(stderr, "usage: print_kernels [--target TARGET] FILE.hnir\n");
+        fprintf(stderr, "usage: print_kernels [--deterministic] [--target TARGET] FILE.hnir\n");
         return 2;
     }
-    hn_status status = print_file(argv[at], target);
+    hn_status status = print_file(argv[at], options);
     if (!status) return 0;
     fprintf(stderr, "print_kernels: %s\n", hn_status_message(status));
     hn_status_free(status);

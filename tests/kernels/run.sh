@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Golden kernels: what X.hnir becomes for a CPU of level x86-64-v3, opencl_X.hnir for OpenCL devices, or cuda_X.hnir for sm_90a, is
-# kept in X.txt, so that a change of the code generator shows as a difference that one can read.
+# kept in X.txt (those of X_deterministic.hnir are made with that option), so that a change of the code generator shows as a difference that one can read.
 #     tests/kernels/run.sh [--update] [NAME]...        --update rewrites the .txt files
 set -u
 cd "$(dirname "$0")/../.." || exit 2
@@ -16,7 +16,9 @@ for name in "${names[@]}"; do
     want=tests/kernels/$name.txt
     target=x86-64-v3
     case $name in opencl_*) target=opencl ;; cuda_*) target=sm_90a ;; esac
-    if ! "$print" --target "$target" "tests/kernels/$name.hnir" >"$work/out" 2>"$work/err"; then
+    options=()
+    case $name in *_deterministic) options=(--deterministic) ;; esac
+    if ! "$print" "${options[@]}" --target "$target" "tests/kernels/$name.hnir" >"$work/out" 2>"$work/err"; then
         echo "$name: $(cat "$work/err")"
         failed=$((failed + 1))
         continue

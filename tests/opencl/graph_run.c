@@ -98,7 +98,8 @@ static hn_status print_kernels(runner *r) {
 static hn_status compile(runner *r, hn_graph *graph) {
     const hn_sched_options sched = {.threads = hn_target_threads(&r->target, 1),
                                     .limits = r->kind.limits,
-                                    .no_fusion = r->how.no_fusion};
+                                    .no_fusion = r->how.no_fusion,
+                                    .deterministic = r->how.deterministic};
     HN_TRY(hn_program_of_graph(graph, r->arena, &r->p));
     HN_TRY(hn_schedule_program(r->p, &sched, r->arena, &r->scratch, &r->schedule));
     hn_arena_reset(&r->scratch);

@@ -22,7 +22,7 @@ typedef struct graph_how {
     bool any_plan;
     uint64_t choice;
     const hn_gpu_facts *facts; /* what kernels are planned for; NULL: those of the target */
-    bool no_fusion;
+    bool no_fusion, deterministic;
 } graph_how;
 
 /* As hn_interpret, and with any graph that the passes take. The graph is changed. `counts` are

@@ -1,6 +1,6 @@
 /* run_cases.c: runs operator cases against the reference interpreter, compiled, or as kernels.
  *
- *     run_cases [-v] [--compiled] [--kernels] [--loops] [--no-fusion] [--target TARGET] [--dump STAGE] [--part K/N] [--watch SECONDS]
+ *     run_cases [-v] [--compiled] [--kernels] [--loops] [--no-fusion] [--deterministic] [--target TARGET] [--dump STAGE] [--part K/N] [--watch SECONDS]
  *               [FILE[:LINE]]...
  *
  * Default: every file of tests/ops/cases. -v prints the primitives, --target compiles for another
@@ -59,8 +59,9 @@ static hn_status case_opencl(void *user, hn_arena *arena, hn_graph *graph,
                              const hn_ref_tensor *inputs, uint32_t input_count,
                              hn_ref_tensor *out_outputs) {
     settings *s = user;
-    return graph_run(s->host, arena, graph, &(graph_how){.no_fusion = s->compile.no_fusion}, inputs,
-                     input_count, out_outputs, NULL);
+    const graph_how how = {.no_fusion = s->compile.no_fusion,
+                           .deterministic = s->compile.deterministic};
+    return graph_run(s->host, arena, graph, &how, inputs, input_count, out_outputs, NULL);
 }
 
 static bool has_loops(const hn_program *p) {
@@ -155,6 +156,7 @@ static int parse_options(int argc, char **argv, settings *s) {
         else if (strcmp(argv[k], "--kernels") == 0) s->as_kernels = true;
         else if (strcmp(argv[k], "--loops") == 0) s->loops = true;
         else if (strcmp(argv[k], "--no-fusion") == 0) s->compile.no_fusion = true;
+        else if (strcmp(argv[k], "--deterministic") == 0) s->compile.deterministic = true;
         else if (strcmp(argv[k], "--target") == 0 && k + 1 < argc) s->compile.target = argv[++k];
         else if (strcmp(argv[k], "--watch") == 0 && k + 1 < argc)
             s->watch_seconds = (uint32_t)strtoul(argv[++k], NULL, 10);
@@ -193,7 +195,7 @@ int main(int argc, char **argv) {
     if (!first || !s.board) {
         fprintf(
             stderr,
-            "usage: run_cases [-v] [--compiled] [--kernels] [--loops] [--no-fusion] [--target TARGET] [--dump STAGE] [--part K/N] "
+            "usage: run_cases [-v] [--compiled] [--kernels] [--loops] [--no-fusion] [--deterministic] [--target TARGET] [--dump STAGE] [--part K/N] "
             "[--watch SECONDS] [FILE[:LINE]]...\n");
         return 2;
     }

@@ -71,6 +71,22 @@ template <class T> static T atomicAdd(T *at, T x) {
     return before;
 }
 
+template <class T> static T atomicMin(T *at, T x) {
+    const T before = *at;
+    if (x < before) *at = x;
+    return before;
+}
+template <class T> static T atomicMax(T *at, T x) {
+    const T before = *at;
+    if (x > before) *at = x;
+    return before;
+}
+template <class T> static T atomicCAS(T *at, T was, T next) {
+    const T before = *at;
+    if (before == was) *at = next;
+    return before;
+}
+
 template <class To, class From> static To cuda_bits(From x) {
     static_assert(sizeof(To) == sizeof(From), "the same bits");
     To y;

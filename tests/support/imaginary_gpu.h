@@ -31,10 +31,10 @@
                    .mixed_combines_once = true},                                                   \
         .warp = 32, .shuffle = 32, .threads_max = (threads), .blocks_max = (blocks),               \
         .blocks_row_elems = 256, .shared_bytes = 48 << 10, .shared_all_bytes = 192 << 10,          \
-        .registers = 65536, .registers_thread = 255, .vector_bytes = 16, .multiprocessors = 132,   \
-        .resident = 2048, .groups = 32, .bytes_per_ns = 3000, .cache_bytes_per_ns = 6000,          \
-        .latency_ns = 800, .flight_bytes = 40 << 10, .ops_per_ns = 30000, .launch_ns = 3000,       \
-        .barrier_ns = 20, .blocks_ns = 400                                                         \
+        .registers = 65536, .registers_thread = 255, .vector_bytes = 16, .atomic_bytes = 8,        \
+        .multiprocessors = 132, .resident = 2048, .groups = 32, .bytes_per_ns = 3000,              \
+        .cache_bytes_per_ns = 6000, .latency_ns = 800, .flight_bytes = 40 << 10,                   \
+        .ops_per_ns = 30000, .launch_ns = 3000, .barrier_ns = 20, .blocks_ns = 400                 \
     }
 
 static const hn_gpu_facts hn_test_gpu = HN_TEST_GPU(1024, 1);

@@ -602,6 +602,23 @@ hn_status hn_random_inputs(uint64_t seed, hn_arena *arena, hn_graph *graph, uint
     return NULL;
 }
 
+/* --- scatters --- */
+
+static void take_largest(hn_arg *mode) {
+    if (hn_str_eq(mode->as.s, HN_STR("set"))) mode->as.s = HN_STR("max");
+}
+
+void hn_random_graph_any_order(hn_graph *g) {
+    for (hn_node n = 1; n < g->nodes.count; n++) {
+        hn_node_info *node = hn_graph_node(g, n);
+        if (node->op == HN_OP_SCATTER) take_largest(&node->args[4]);
+        if (node->op == HN_OP_INDEX_PUT) take_largest(&node->args[3]);
+        for (uint32_t k = 0; k < node->arg_count; k++)
+            if (node->args[k].kind == HN_ARG_GRAPH)
+                hn_random_graph_any_order(node->args[k].as.graph);
+    }
+}
+
 /* --- running --- */
 
 static hn_status make_tensor(hn_arena *arena, const hn_ref_tensor *from, hn_tensor **out) {
@@ -674,6 +691,7 @@ hn_status hn_check_against_interpreter(hn_graph *graph, hn_service *service,
     hn_arena_init(&arena);
     const hn_compile_options options = {.no_fusion = how && how->no_fusion,
                                         .target = how ? how->target : NULL,
+                                        .deterministic = how && how->deterministic,
                                         .compile_threads = 1,
                                         .threads = 2};
     hn_ref_tensor expected[HN_RANDOM_MAX_TENSORS];

@@ -28,8 +28,12 @@ hn_status hn_random_contractions_add(uint64_t seed, hn_graph *g, double *out_tol
 hn_status hn_random_inputs(uint64_t seed, hn_arena *arena, hn_graph *graph, uint32_t first,
                            hn_ref_tensor *out) HN_MUST_USE;
 
+/* Where several values are put at one place, the largest one is to be there in place of the last
+ * one: for programs that are free to put them there in any order. */
+void hn_random_graph_any_order(hn_graph *g);
+
 /* Compiles the graph, runs it, interprets it, compares. A mismatch is an internal error that tells
- * where. Of `how`, fusion and the target count; NULL: as usual. */
+ * where. Of `how`, fusion, the target and whether it is deterministic count; NULL: as usual. */
 hn_status hn_check_against_interpreter(hn_graph *graph, hn_service *service,
                                        const hn_ref_tensor *inputs, const double *tolerance,
                                        const hn_compile_options *how) HN_MUST_USE;

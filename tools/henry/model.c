@@ -142,6 +142,7 @@ void tool_compile_options(const tool_options *options, hn_compile_options *out) 
     out->cache_tag = options->cache_tag;
     out->no_cache = options->no_cache;
     out->no_fusion = options->no_fusion;
+    out->deterministic = options->deterministic;
     out->compile_threads = count_or_zero(options->compile_threads);
     out->no_standby = options->no_standby;
     out->threads = count_or_zero(options->threads);

@@ -105,6 +105,8 @@ static const option_row rows[] = {
      "print why loops were not fused", 0, 0},
     {"--no-fusion", NULL, OPTION_FLAG, COMPILES | TOOL_USE_CACHE, AT(no_fusion), NULL,
      "one kernel per loop: slow, for finding errors", 0, TOOL_MODEL},
+    {"--deterministic", NULL, OPTION_FLAG, COMPILES | TOOL_USE_CACHE, AT(deterministic), NULL,
+     "on GPUs: the same bits each time, also of sums at indices from data", 0, TOOL_MODEL},
     {"--pass", "-p", OPTION_LIST, TOOL_USE_OPT, AT(passes), "PASS",
      "a pass to run; may be repeated", 0, 0},
     {"--object", NULL, OPTION_INT, TOOL_USE_INSPECT, AT(index), "N",

@@ -34,7 +34,7 @@ typedef struct tool_options {
     /* a bit for each option of the table in options.c that is on the command line */
     uint64_t given;
     bool help, json, no_cache, no_fusion, no_standby, explain_fusion, profile, weights_beside,
-        verify, quiet, cuda_graphs, load_all, timing;
+        verify, quiet, cuda_graphs, load_all, timing, deterministic;
 } tool_options;
 
 typedef enum tool_use {

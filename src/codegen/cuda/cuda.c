@@ -40,6 +40,20 @@ const hn_language hn_cuda_language = {
     .shuffle_threads = 32,
     .shuffle = "__shfl_xor_sync($2, $0, $1)",
     .shuffle_up = "__shfl_up_sync($2, $0, $1)",
+    .atomic = {
+        [HN_STORE_ADD] = {
+            [HN_DTYPE_F64] = "atomicAdd($0 + $1, $2);", [HN_DTYPE_F32] = "atomicAdd($0 + $1, $2);", [HN_DTYPE_I32] = "atomicAdd($0 + $1, $2);",
+            [HN_DTYPE_I64] = "atomicAdd((unsigned long long *)$0 + $1, (unsigned long long)$2);",
+        },
+        [HN_STORE_MIN] = {[HN_DTYPE_I32] = "atomicMin($0 + $1, $2);", [HN_DTYPE_I64] = "atomicMin($0 + $1, $2);"},
+        [HN_STORE_MAX] = {[HN_DTYPE_I32] = "atomicMax($0 + $1, $2);", [HN_DTYPE_I64] = "atomicMax($0 + $1, $2);"},
+    },
+    .swapped = {
+        [HN_DTYPE_F64] = "swapped($0 + $1, &$2, $3)", [HN_DTYPE_F32] = "swapped($0 + $1, &$2, $3)", [HN_DTYPE_F16] = "swapped($0 + $1, &$2, $3)",
+        [HN_DTYPE_BF16] = "swapped($0 + $1, &$2, $3)", [HN_DTYPE_I64] = "swapped($0 + $1, &$2, $3)", [HN_DTYPE_I32] = "swapped($0 + $1, &$2, $3)",
+        [HN_DTYPE_I16] = "swapped($0 + $1, &$2, $3)", [HN_DTYPE_I8] = "swapped_byte($0 + $1, &$2, $3)",
+        [HN_DTYPE_U8] = "swapped_byte($0 + $1, &$2, $3)", [HN_DTYPE_BOOL] = "swapped_byte($0 + $1, &$2, $3)",
+    },
     .exp_not_positive = "exp2_near_f($0 * 0x1.715476p+0f)",
     .unroll = "#pragma unroll $0",
     .index_type = "long long",

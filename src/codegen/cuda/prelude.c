@@ -336,6 +336,31 @@ static const hn_snippet snippets[] = {
 #define M_FAR_SINCOS ""
 #define M_FAR_ANGLE  "  if (!(fabsf(x) <= 8192.0f)) { r = far_angle_f(x, &q); q += quarter; }\n"
 #include "codegen/math.def"
+    /* Whether *at was *seen, bit by bit, and is `next` now; else *seen is what it is. Nothing is to be
+     * written where both are the same: the element was so at some time since the kernel began. */
+    {"swapped", "template <int BYTES> struct bits {};\n"
+                "template <> struct bits<2> { typedef unsigned short of; };\n"
+                "template <> struct bits<4> { typedef unsigned of; };\n"
+                "template <> struct bits<8> { typedef unsigned long long of; };\n"
+                "template <class T> " FN "int swapped(T *at, T *seen, T next) {\n"
+                "  typedef typename bits<sizeof(T)>::of B;\n"
+                "  union { T x; B b; } was, to, is;\n"
+                "  was.x = *seen, to.x = next;\n"
+                "  if (was.b == to.b) return 1;\n"
+                "  is.b = atomicCAS((B *)at, was.b, to.b);\n"
+                "  *seen = is.x;\n"
+                "  return is.b == was.b;\n}\n"},
+    /* by the word around it, whose other bytes may change in the meantime */
+    {"swapped_byte",
+     "template <class T> " FN "int swapped_byte(T *at, T *seen, T next) {\n"
+     "  unsigned *word = (unsigned *)((unsigned long long)at & ~3ull);\n"
+     "  const unsigned shift = ((unsigned long long)at & 3) * 8, others = ~(255u << shift);\n"
+     "  const unsigned is = *(volatile unsigned *)word & others;\n"
+     "  const unsigned was = is | (*seen & 255u) << shift, to = is | (next & 255u) << shift;\n"
+     "  if (was == to) return 1;\n"
+     "  const unsigned found = atomicCAS(word, was, to);\n"
+     "  *seen = (T)(found >> shift);\n"
+     "  return found == was;\n}\n"},
     /* so many elements in one access: both pointers are aligned */
     {"move",
      "template <class T, int N> struct alignas(N * sizeof(T) < 16 ? N * sizeof(T) : 16) pack { T of[N]; };\n"

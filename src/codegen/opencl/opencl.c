@@ -27,6 +27,16 @@ const hn_language hn_opencl_language = {
     .private_array = "$0 $1[$2];",
     .move = "vstore$4(vload$4(0, $2 + $3), 0, $0 + $1);",
     .shuffle_threads = 1,
+    .atomic = {
+        [HN_STORE_ADD] = {[HN_DTYPE_I32] = "atomic_add($0 + $1, $2);"},
+        [HN_STORE_MIN] = {[HN_DTYPE_I32] = "atomic_min($0 + $1, $2);"},
+        [HN_STORE_MAX] = {[HN_DTYPE_I32] = "atomic_max($0 + $1, $2);"},
+    },
+    .swapped = {
+        [HN_DTYPE_F32] = "swapped_f($0 + $1, &$2, $3)", [HN_DTYPE_I32] = "swapped_i($0 + $1, &$2, $3)",
+        [HN_DTYPE_F16] = "swapped_us($0 + $1, &$2, $3)", [HN_DTYPE_BF16] = "swapped_us($0 + $1, &$2, $3)", [HN_DTYPE_I16] = "swapped_s($0 + $1, &$2, $3)",
+        [HN_DTYPE_I8] = "swapped_c($0 + $1, &$2, $3)", [HN_DTYPE_U8] = "swapped_uc($0 + $1, &$2, $3)", [HN_DTYPE_BOOL] = "swapped_uc($0 + $1, &$2, $3)",
+    },
     .unroll = "#pragma unroll $0",
     .index_type = "long",
     .narrow_index_type = "int",

@@ -92,7 +92,43 @@
     ROW("argmax", c, T, ">", "<"), ROW("argmin", c, T, "<", "<"), ROW("cummax", c, T, ">", ">"),   \
         ROW("cummin", c, T, "<", ">")
 
+/* Whether *at was *seen, bit by bit, and is `next` now; else *seen is what it is. Nothing is to be
+ * written where both are the same: the element was so at some time since the kernel began. Words; */
+#define SWAPPED(c, T)                                                                              \
+    {                                                                                              \
+        "swapped_" c,                                                                              \
+            FN "int swapped_" c "(__global " T " *at, " T " *seen, " T " next) {\n"                \
+               "  const uint was = as_uint(*seen), to = as_uint(next);\n"                          \
+               "  if (was == to) return 1;\n"                                                      \
+               "  const uint is = atomic_cmpxchg((volatile __global uint *)at, was, to);\n"        \
+               "  *seen = as_" T "(is);\n"                                                         \
+               "  return is == was;\n}\n"                                                          \
+    }
+/* and parts of words, whose other parts may change in the meantime. A pointer to global memory has
+ * the bits of its address. */
+#define SWAPPED_PART(c, T, MASK)                                                                      \
+    {                                                                                                 \
+        "swapped_" c, FN                                                                              \
+            "int swapped_" c "(__global " T " *at, " T " *seen, " T " next) {\n"                      \
+            "  volatile __global uint *word = (volatile __global uint *)((size_t)at & ~(size_t)3);\n" \
+            "  const uint shift = (uint)((size_t)at & 3) * 8, others = ~((uint)" MASK                 \
+            " << shift);\n"                                                                           \
+            "  const uint is = *word & others;\n"                                                     \
+            "  const uint was = is | ((uint)*seen & " MASK " ) << shift;\n"                           \
+            "  const uint to = is | ((uint)next & " MASK ") << shift;\n"                              \
+            "  if (was == to) return 1;\n"                                                            \
+            "  const uint found = atomic_cmpxchg(word, was, to);\n"                                   \
+            "  *seen = (" T ")(found >> shift);\n"                                                    \
+            "  return found == was;\n}\n"                                                             \
+    }
+
 static const hn_snippet snippets[] = {
+    SWAPPED("f", "float"),
+    SWAPPED("i", "int"),
+    SWAPPED_PART("s", "short", "0xffffu"),
+    SWAPPED_PART("us", "ushort", "0xffffu"),
+    SWAPPED_PART("c", "char", "0xffu"),
+    SWAPPED_PART("uc", "uchar", "0xffu"),
     /* indices */
     {"fdiv", FN
      "long fdiv(long a, long b) { long q = a / b; return q - (a % b != 0 && (a < 0) != (b < 0)); }\n"},

@@ -141,6 +141,7 @@ TEST(values_change_the_key) {
     } while (0)
     CHANGES(model, "other", true);
     CHANGES(no_fusion, true, true);
+    CHANGES(deterministic, true, true);
     CHANGES(threads, 61, true);
     CHANGES(embed_weights, true, true);
     CHANGES(verify, true, false);

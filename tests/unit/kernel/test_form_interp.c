@@ -235,6 +235,38 @@ TEST(stores_that_combine) {
     end(&t);
 }
 
+/* Each thread adds its own number at element thread % places of the groups' results, and `looks`
+ * at element 0 before. */
+static void begin_adding(setting *t, int64_t places, bool is_atomic, bool looks) {
+    begin(t, THREADS);
+    fixture_fill(&t->buffers[2], true);
+    hn_fmem out = hn_form_argument(t->f, 2, 0, true);
+    hn_expr at = hn_sym_mod(t->x.sym, t->f->thread, num(t, places));
+    hn_form_if(t->f, t->f->thread, num(t, ROWS));
+    if (looks) {
+        t->f->memories.items[out].is_read = true;
+        (void)load(t, out, num(t, 0));
+    }
+    hn_form_scatter(t->f, out, at, constant(t, 1), HN_STORE_ADD, is_atomic);
+    hn_form_close(t->f);
+    EXPECT_OK(hn_form_end(t->f));
+}
+
+TEST(threads_that_meet_at_an_element) {
+    setting t;
+    begin_adding(&t, 2, true, false);
+    EXPECT_OK(run(&t)); /* by ROWS groups, of ROWS threads each */
+    EXPECT_NEAR(t.buffers[2].items[0].f, 0 + 2 * ROWS, 0);
+    EXPECT_NEAR(t.buffers[2].items[1].f, 1 + ROWS, 0);
+    end(&t);
+    begin_adding(&t, 2, false, false);
+    expect_fault(&t, "a race: thread 2 writes element 0 of memory m1, which thread 0 writes");
+    begin_adding(&t, ROWS, false, false);
+    expect_fault(&t, "a race: group 1 writes element 0 of memory m1, which group 0 writes");
+    begin_adding(&t, ROWS, true, true);
+    expect_fault(&t, "a race: thread 0 writes element 0 of memory m1, which thread 1 reads");
+}
+
 /* Threads with other limits do not wait for each other, and IF takes one way or the other. */
 TEST(divergent_flow) {
     setting t;

@@ -57,6 +57,36 @@ TEST(rows_that_are_refused) {
     for (size_t k = 0; k < HN_COUNT_OF(list); k++) expect_refused(list[k].text, list[k].message);
 }
 
+#define STORES(text)                                                                               \
+    "form (group i64 < s0; thread i65 < 64) {\n m1 : argument b2 f32 read write\n"                 \
+    " m2 : shared f32[64] read write\n %1 = const 1.0 : f32\n" text " }"
+
+TEST(stores_of_several_threads) {
+    static const struct {
+        const char *text, *message;
+    } list[] = {
+        {STORES("m1[i65] += %1"), "a store that combines in a form of more than one thread"},
+        {STORES("m1[i65] = %1 apart"), "a store that is apart, but is atomic or does not combine"},
+        {STORES("m1[i65] += %1 apart atomic"),
+         "a store that is apart, but is atomic or does not combine"},
+        {STORES("m2[i65] += %1 atomic"), "a store that is atomic to a memory that is no argument"},
+        {STORES("m1[i65] max= %1 atomic apart"), "expected a statement"},
+        {"form (range i64 to i65 of s0; lanes 8; grain 5) {\n m1 : argument b2 f32 read write\n"
+         " %1 = const 1.0 : f32\n m1[i64] += %1 atomic }",
+         "a store that is apart or atomic in a form of ranges"},
+    };
+    for (size_t k = 0; k < HN_COUNT_OF(list); k++) expect_refused(list[k].text, list[k].message);
+    fixture x;
+    hn_form *f;
+    EXPECT_OK(fixture_init(&x));
+    EXPECT_OK(parse(&x, STORES("m2[i65] += %1 apart m1[i65] min= %1 atomic"), &f));
+    EXPECT(f->stmts.items[2].is_apart && !f->stmts.items[2].is_atomic);
+    EXPECT(!f->stmts.items[3].is_apart && f->stmts.items[3].is_atomic);
+    f->stmts.items[1].is_atomic = true;
+    EXPECT_ERROR(hn_form_verify(f), HN_INTERNAL, "it is apart or atomic, but is no store");
+    fixture_deinit(&x);
+}
+
 #define BLOCKS(blocks, text)                                                                       \
     "form (group i64 < s0; thread i65 < 64; blocks " blocks ") {\n" text " }"
 
