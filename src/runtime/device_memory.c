@@ -58,18 +58,20 @@ static int64_t alive_at(const life *lives, uint32_t count, uint32_t step) {
     return sum;
 }
 
-static uint64_t most_alive(const hn_module *m, const hn_bound *bound) {
+/* One for each buffer. */
+static life *allocate_lives(const hn_module *m) {
+    return calloc(m->view.buffers_count + 1u, sizeof(life));
+}
+
+/* Sorts them. */
+static uint64_t most_alive(const hn_module *m, life *lives) {
     int64_t most = 0;
     const uint32_t count = m->view.buffers_count;
-    life *lives = calloc(count + 1u, sizeof *lives);
-    if (!lives) return 0;
-    find_lives(m, bound, lives);
     qsort(lives, count, sizeof *lives, by_begin);
     for (uint32_t k = 0; k <= m->view.steps_count; k++) {
         const int64_t alive = alive_at(lives, count, k);
         if (alive > most) most = alive;
     }
-    free(lives);
     return (uint64_t)most;
 }
 
@@ -114,14 +116,27 @@ void hn_device_memory_stats(const hn_module *m, hn_module_stats *out) {
     out->device_states_bytes = states_bytes(m);
 }
 
-/* Of a context that no run has. */
-void hn_device_plan_stats(const hn_module *m, const hn_context *idle, hn_module_stats *out) {
-    const hn_bound *bound = idle ? idle->bounds[0] : NULL;
-    if (m->place_count == 1 || !bound) return;
+/* Of a context that no run has, while it has none: with the lock held. False: there is no context. */
+static bool read_plan(const hn_module *m, hn_module_stats *out, life *lives) {
+    const hn_bound *bound = m->idle ? m->idle->bounds[0] : NULL;
+    if (!bound) return false;
     const uint64_t io = io_bytes(m, bound);
     out->plan_bytes = io + bound->workspace_bytes[HN_PLACE_KERNELS];
-    out->plan_least_bytes = io + most_alive(m, bound);
+    out->plan_least_bytes = io;
     out->scratch_bytes = bound->scratch_bytes[HN_PLACE_KERNELS];
+    if (lives) find_lives(m, bound, lives);
+    return lives != NULL;
+}
+
+/* Runs that begin wait for the lock: what takes longer than a look at each step is done behind it. */
+void hn_device_plan_stats(hn_module *m, hn_module_stats *out) {
+    if (m->place_count == 1) return;
+    life *lives = allocate_lives(m);
+    pthread_mutex_lock(&m->lock);
+    const bool has_lives = read_plan(m, out, lives);
+    pthread_mutex_unlock(&m->lock);
+    if (has_lives) out->plan_least_bytes += most_alive(m, lives);
+    free(lives);
 }
 
 /* ---- no memory ---- */
@@ -155,9 +170,18 @@ static void print_usage(const hn_module *m, hn_strbuf *out) {
     }
 }
 
+static uint64_t least_bytes(const hn_module *m, const hn_bound *bound) {
+    life *lives = allocate_lives(m);
+    if (!lives) return 0;
+    find_lives(m, bound, lives);
+    const uint64_t bytes = most_alive(m, lives);
+    free(lives);
+    return bytes;
+}
+
 static void print_plan(const hn_module *m, const hn_bound *bound, hn_strbuf *out) {
     print_bytes(out, "; a run of these sizes wants", bound->workspace_bytes[HN_PLACE_KERNELS]);
-    print_bytes(out, " for temporaries, at least", most_alive(m, bound));
+    print_bytes(out, " for temporaries, at least", least_bytes(m, bound));
     print_bytes(out, ",", io_bytes(m, bound));
     print_bytes(out, " for inputs and outputs, and", bound->scratch_bytes[HN_PLACE_KERNELS]);
     hn_strbuf_puts(out, " for scratch memory");

@@ -200,8 +200,8 @@ void hn_module_stats_get(hn_module *m, hn_module_stats *out) {
     if (hn_dev_is_here(m->device)) hn_weights_upload_settle(weights);
     pthread_mutex_lock(&m->lock);
     *out = m->stats;
-    hn_device_plan_stats(m, m->idle, out);
     pthread_mutex_unlock(&m->lock);
+    hn_device_plan_stats(m, out);
     hn_device_memory_stats(m, out);
     out->weights_packed_bytes = hn_ext_shared_bytes(weights->shared);
     hn_weights_release(weights);

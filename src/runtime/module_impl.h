@@ -513,8 +513,8 @@ hn_status hn_context_grow_slot(const hn_module *m, hn_context *c, uint32_t slot,
 hn_status hn_device_memory_error(const hn_module *m, const hn_bound *bound, const char *what,
                                  uint64_t bytes) HN_MUST_USE;
 void hn_device_memory_stats(const hn_module *m, hn_module_stats *out);
-/* The context is the caller's alone; NULL: there is none. */
-void hn_device_plan_stats(const hn_module *m, const hn_context *idle, hn_module_stats *out);
+/* Of the sizes of an idle context; nothing if there is none. Without the module's lock. */
+void hn_device_plan_stats(hn_module *m, hn_module_stats *out);
 
 /* buffers.c */
 

@@ -5,6 +5,8 @@
 
 #include "support/cuda_standin.h"
 
+#include <pthread.h>
+
 /* y = 2 * (2 * (2 * (x + w))), of 1024 numbers: 4096 bytes. Two temporaries are alive at a time, the
  * third takes the place of the first. */
 #define CHAIN                                                                                                        \
@@ -59,6 +61,31 @@ TEST(memory_is_counted) {
     EXPECT_INT(stats.device_bytes, stats.device_peak_bytes);
     EXPECT(stats.weights_upload_ns > 0 && stats.resolve_ns > 0 && stats.kernels_load_ns > 0);
     EXPECT(stats.open_ns > stats.device_open_ns && stats.device_open_ns > 0);
+    hn_module_release(m);
+    EXPECT_INT(s->memories, 0);
+}
+
+static void *run_chains(void *user) {
+    for (int k = 0; k < 50; k++) EXPECT_OK(run_chain(user));
+    return NULL;
+}
+
+/* A thread that asks while others run. */
+TEST(memory_is_counted_beside_runs) {
+    cuda_standin *s = begin();
+    hn_module *m = s ? load_chain() : NULL;
+    hn_module_stats stats;
+    pthread_t thread;
+    if (!m) return;
+    EXPECT_OK(run_chain(m));
+    EXPECT_INT(pthread_create(&thread, NULL, run_chains, m), 0);
+    do {
+        hn_module_stats_get(m, &stats);
+        EXPECT(stats.plan_least_bytes == 4 * BYTES || !stats.plan_bytes); /* the run has it */
+    } while (stats.runs < 51);
+    EXPECT_INT(pthread_join(thread, NULL), 0);
+    hn_module_stats_get(m, &stats);
+    EXPECT_INT(stats.plan_least_bytes, 4 * BYTES);
     hn_module_release(m);
     EXPECT_INT(s->memories, 0);
 }
