@@ -525,7 +525,7 @@ hn_status hn_bound_create(hn_module *m, hn_context *c, hn_bound **out) {
 
 void hn_bound_destroy(hn_bound *bound) {
     if (!bound) return;
-    hn_recording_drop(&bound->recording);
+    hn_recordings_drop(&bound->recordings);
     for (uint32_t k = 0; k < bound->ext_count; k++) hn_extern_release(&bound->exts[k]);
     hn_arena_deinit(&bound->arena);
     free(bound);

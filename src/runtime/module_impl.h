@@ -181,17 +181,25 @@ typedef struct hn_bound_output {
     int64_t target_offset_bytes;
 } hn_bound_output;
 
-/* The steps of a bound, recorded (recordings.c). */
-typedef struct hn_bound_recording {
-    hn_recording *of_device; /* NULL: there is none */
-    bool is_refused;         /* and there will be none */
-    bool is_stale;           /* it has addresses of before */
-    uint32_t runs;           /* of the bound, until it was recorded */
-    /* what it was recorded for: */
+/* The steps of a bound, recorded (recordings.c), and what for: memory of the context, and the
+ * addresses of `io_patches`. */
+typedef struct hn_recorded {
+    hn_recording *of_device;
     uint64_t workspaces_id, state_id;
     const void *scratch;
-    atomic_uint *counted; /* the module's number of recordings has this one; NULL: not */
-} hn_bound_recording;
+    void **addresses;
+} hn_recorded;
+
+enum { HN_BOUND_RECORDINGS = 4 };
+
+typedef struct hn_bound_recordings {
+    hn_recorded items[HN_BOUND_RECORDINGS]; /* most recently used first */
+    uint32_t count;
+    bool is_refused;      /* there will be none */
+    bool has_moved;       /* addresses have been others once */
+    uint32_t runs;        /* of the bound, until it was recorded */
+    atomic_uint *counted; /* the module's number of recordings */
+} hn_bound_recordings;
 
 typedef struct hn_bound {
     hn_arena arena; /* of everything below */
@@ -210,7 +218,7 @@ typedef struct hn_bound {
     bool has_stale_layouts; /* of launches: an address has become NULL, or is NULL no longer */
     uint64_t workspaces_id; /* what temp_patches were applied for; 0: nothing yet */
     uint64_t state_id;      /* what state_patches were applied for; 0: nothing yet */
-    hn_bound_recording recording;
+    hn_bound_recordings recordings;
     hn_run_extern *exts;
     uint32_t ext_count;
     void **args;         /* what the steps' args point into */
@@ -319,7 +327,7 @@ struct hn_module {
     bool skip_digest;
     bool has_profile;            /* queues have times */
     bool records;                /* its steps can be recorded, and the caller wants it */
-    atomic_uint recording_count; /* of bounds that have or want one */
+    atomic_uint recording_count; /* of all bounds */
     bool has_state;              /* writes to its own buffers: runs take turns */
     bool changes_inputs;
     uint32_t key_count; /* of hn_bound.key */
@@ -613,10 +621,10 @@ hn_status hn_steps_finish(const hn_module *m, const hn_context *c, hn_status sta
 /* recordings.c */
 /* Whether the steps of the program can be recorded at all. */
 bool hn_recordings_can(const hn_module *m);
-void hn_recording_drop(hn_bound_recording *recording);
+void hn_recordings_drop(hn_bound_recordings *recordings);
 /* Gives the steps to the device: `walk` does it one by one, which is done, recorded, or replaced by
- * a recording. `has_moved`: inputs or outputs have other addresses than in the run before. */
-hn_status hn_recording_run(hn_module *m, hn_context *c, bool has_moved,
-                           hn_status (*walk)(hn_module *m, hn_context *c)) HN_MUST_USE;
+ * a recording. */
+hn_status hn_recordings_run(hn_module *m, hn_context *c,
+                            hn_status (*walk)(hn_module *m, hn_context *c)) HN_MUST_USE;
 
 #endif

@@ -1,7 +1,9 @@
 /* recordings.c: the steps of a bound as one piece of work of the device. The first run of a bound
  * gives them one by one, which loads kernels and finds out what they need. The second records them,
  * and from then on the recording is given. When addresses in it are others, it is made anew from the
- * steps and brought up to date.
+ * steps and brought up to date. That takes half as long as a short run again (on an H200 13 us, with
+ * 28 for a run of 20 kernels), so if it happens again, a few recordings with different addresses are
+ * kept: a caller whose buffers take turns.
  *
  * That is for programs of which the device does everything and the host decides nothing. */
 #include "runtime/module_impl.h"
@@ -27,14 +29,17 @@ bool hn_recordings_can(const hn_module *m) {
 }
 
 /* Whether one more may be made. */
-static bool take_room(hn_module *m, hn_bound_recording *r) {
+static bool take_room(hn_module *m, hn_bound_recordings *r) {
     r->counted = &m->recording_count;
-    return atomic_fetch_add_explicit(r->counted, 1, memory_order_relaxed) < RECORDINGS_MAX;
+    if (atomic_fetch_add_explicit(r->counted, 1, memory_order_relaxed) < RECORDINGS_MAX)
+        return true;
+    atomic_fetch_sub_explicit(r->counted, 1, memory_order_relaxed);
+    return false;
 }
 
-void hn_recording_drop(hn_bound_recording *r) {
-    hn_recording_free(r->of_device);
-    if (r->counted) atomic_fetch_sub_explicit(r->counted, 1, memory_order_relaxed);
+void hn_recordings_drop(hn_bound_recordings *r) {
+    for (uint32_t k = 0; k < r->count; k++) hn_recording_free(r->items[k].of_device);
+    if (r->count) atomic_fetch_sub_explicit(r->counted, r->count, memory_order_relaxed);
 }
 
 static const void *scratch_of(const hn_context *c) {
@@ -42,33 +47,80 @@ static const void *scratch_of(const hn_context *c) {
 }
 
 /* Whether the recording is still what the steps would do. */
-static bool is_current(const hn_context *c) {
-    const hn_bound_recording *r = &c->bounds[0]->recording;
-    return r->of_device && !r->is_stale && r->workspaces_id == c->workspaces_id &&
-           r->state_id == c->state->id && r->scratch == scratch_of(c);
+static bool is_current(const hn_context *c, const hn_recorded *r) {
+    const hn_patch_list *io = &c->bounds[0]->io_patches;
+    if (r->workspaces_id != c->workspaces_id || r->state_id != c->state->id ||
+        r->scratch != scratch_of(c))
+        return false;
+    for (uint32_t k = 0; k < io->count; k++)
+        if (r->addresses[k] != *io->items[k].slot) return false;
+    return true;
+}
+
+static void move_to_front(hn_bound_recordings *r, uint32_t k) {
+    const hn_recorded found = r->items[k];
+    for (; k > 0; k--) r->items[k] = r->items[k - 1];
+    r->items[0] = found;
+}
+
+static bool find_current(const hn_context *c) {
+    hn_bound_recordings *r = &c->bounds[0]->recordings;
+    for (uint32_t k = 0; k < r->count; k++) {
+        if (!is_current(c, &r->items[k])) continue;
+        move_to_front(r, k);
+        return true;
+    }
+    return false;
+}
+
+static hn_status add(hn_context *c) {
+    hn_bound_recordings *r = &c->bounds[0]->recordings;
+    r->items[r->count] = (hn_recorded){.of_device = NULL};
+    void ***addresses = &r->items[r->count++].addresses;
+    HN_NEW(&c->bounds[0]->arena, *addresses, c->bounds[0]->io_patches.count + 1u);
+    return NULL;
+}
+
+/* Puts to the front the one that is to be made: another one, or that which was not used for longest.
+ * Addresses that are others for the first time may stay so: memory has grown. */
+static hn_status choose(hn_module *m, hn_context *c) {
+    hn_bound_recordings *r = &c->bounds[0]->recordings;
+    const bool may_add = !r->count || (r->has_moved && r->count < HN_BOUND_RECORDINGS);
+    r->has_moved = r->count > 0;
+    if (may_add && take_room(m, r)) HN_TRY(add(c));
+    if (!r->count) return HN_ERROR(HN_UNSUPPORTED, "there are enough graphs");
+    move_to_front(r, r->count - 1);
+    return NULL;
 }
 
 static hn_status record(hn_module *m, hn_context *c,
                         hn_status (*walk)(hn_module *m, hn_context *c)) {
     const hn_device_ops *ops = m->device->ops;
     hn_queue *queue = c->places[HN_PLACE_KERNELS].queue;
+    HN_TRY(choose(m, c));
     HN_TRY(ops->recording_begin(queue));
     hn_status status = walk(m, c);
-    hn_status end = ops->recording_end(queue, !status, &c->bounds[0]->recording.of_device);
+    hn_status end =
+        ops->recording_end(queue, !status, &c->bounds[0]->recordings.items[0].of_device);
     if (!status) return end;
     hn_status_free(end);
     return status;
 }
 
-/* Makes the recording, or says why not, and it is not tried again. */
-static void make(hn_module *m, hn_context *c, hn_status (*walk)(hn_module *m, hn_context *c)) {
-    hn_bound_recording *r = &c->bounds[0]->recording;
-    hn_status status = record(m, c, walk);
-    r->is_refused = status != NULL;
-    r->is_stale = false;
+static void note_current(hn_context *c) {
+    const hn_patch_list *io = &c->bounds[0]->io_patches;
+    hn_recorded *r = &c->bounds[0]->recordings.items[0];
     r->workspaces_id = c->workspaces_id;
     r->state_id = c->state->id;
     r->scratch = scratch_of(c);
+    for (uint32_t k = 0; k < io->count; k++) r->addresses[k] = *io->items[k].slot;
+}
+
+/* Makes the recording, or says why not, and it is not tried again. */
+static void make(hn_module *m, hn_context *c, hn_status (*walk)(hn_module *m, hn_context *c)) {
+    hn_status status = record(m, c, walk);
+    c->bounds[0]->recordings.is_refused = status != NULL;
+    if (!status) note_current(c);
     c->graphs_made += !status;
     if (status)
         hn_log("run", HN_LOG_INFO, "the steps are launched one by one: %s",
@@ -76,19 +128,15 @@ static void make(hn_module *m, hn_context *c, hn_status (*walk)(hn_module *m, hn
     hn_status_free(status);
 }
 
-hn_status hn_recording_run(hn_module *m, hn_context *c, bool has_moved,
-                           hn_status (*walk)(hn_module *m, hn_context *c)) {
-    hn_bound_recording *r = &c->bounds[0]->recording;
-    r->is_stale |= has_moved;
+hn_status hn_recordings_run(hn_module *m, hn_context *c,
+                            hn_status (*walk)(hn_module *m, hn_context *c)) {
+    hn_bound_recordings *r = &c->bounds[0]->recordings;
     /* who has cancelled the run is told by the first step */
     if (r->is_refused || c->hooks.count || (c->cancel && hn_cancel_is_set(c->cancel)))
         return walk(m, c);
-    if (!r->of_device) {
-        if (++r->runs < 2) return walk(m, c);
-        r->is_refused = !take_room(m, r);
-    }
-    if (!r->is_refused && !is_current(c)) make(m, c, walk);
+    if (!r->count && ++r->runs < 2) return walk(m, c);
+    if (!find_current(c)) make(m, c, walk);
     if (r->is_refused) return walk(m, c);
     c->graph_runs++;
-    return m->device->ops->replay(c->places[HN_PLACE_KERNELS].queue, r->of_device);
+    return m->device->ops->replay(c->places[HN_PLACE_KERNELS].queue, r->items[0].of_device);
 }

@@ -274,14 +274,11 @@ hn_status hn_steps_load(hn_module *m, const hn_context *c) {
 
 hn_status hn_steps_run(hn_module *m, hn_context *c) {
     hn_bound *bound = c->bounds[0];
-    bool has_moved = false;
     for (uint32_t k = 0; k < bound->io_patches.count; k++) {
         const hn_run_patch *patch = &bound->io_patches.items[k];
         void *address = hn_address(c->io[patch->io], patch->offset_bytes);
-        if (*patch->slot == address) continue;
-        has_moved = true;
-        hn_bound_patch(bound, patch, address);
+        if (*patch->slot != address) hn_bound_patch(bound, patch, address);
     }
     if (HN_UNLIKELY(bound->has_stale_layouts)) hn_bound_renew_layouts(m, bound);
-    return HN_UNLIKELY(m->records) ? hn_recording_run(m, c, has_moved, walk) : walk(m, c);
+    return HN_UNLIKELY(m->records) ? hn_recordings_run(m, c, walk) : walk(m, c);
 }

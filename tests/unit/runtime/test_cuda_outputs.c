@@ -389,6 +389,45 @@ static void two_at_a_time(bool has_graphs) {
 TEST(runs_at_the_same_time) { two_at_a_time(false); }
 TEST(runs_at_the_same_time_with_graphs) { two_at_a_time(true); }
 
+/* The caller holds outputs of `held` runs, and the next run has other memory. The calls of the driver
+ * in the last run are in the list. */
+static hn_module *hold_outputs(const caller *c, uint32_t held) {
+    hn_module *m = load_text(SCALED, &(hn_module_options){.device_graphs = true});
+    hn_tensor *out[8] = {NULL};
+    for (uint32_t k = 0; m && k < 40; k++) {
+        float x[4] = {(float)k, (float)k + 1, (float)k + 2, (float)k + 3};
+        hn_tensor *in = F32(x, 4), **next = &out[k % held];
+        hn_tensor_release(*next);
+        *next = NULL;
+        c->standin->logged = 0;
+        EXPECT_OK(hn_module_run_with(m, &stay, &in, 1, next, 1));
+        expect_numbers(c, *next, 4, 4 * (float)k, 4);
+        hn_tensor_release(in);
+    }
+    for (uint32_t k = 0; k < held; k++) hn_tensor_release(out[k]);
+    return m;
+}
+
+/* Few addresses have graphs of their own, many a graph that is brought up to date. */
+TEST(graphs_with_addresses_that_take_turns) {
+    caller c;
+    hn_module_stats stats;
+    if (!begin(&c)) return;
+    for (uint32_t held = 1; held <= 8; held++) {
+        cuda_standin_reset(c.standin);
+        hn_module *m = hold_outputs(&c, held);
+        if (!m) return;
+        hn_module_stats_get(m, &stats);
+        EXPECT_INT(c.standin->instantiations, held < 4 ? held : 4);
+        EXPECT(held <= 4 ? stats.graphs_made <= held + 2 : stats.graphs_made > 30);
+        EXPECT_INT(stats.graph_runs, 39);
+        EXPECT_INT(c.standin->graphs, held < 4 ? held : 4);
+        end(&c, m);
+        EXPECT_INT(c.standin->graphs, 0);
+        if (held < 8) EXPECT(begin(&c));
+    }
+}
+
 /* Every call of the driver fails once: no memory is lost, and nothing is used that is gone. */
 TEST(failures) {
     caller c;

@@ -185,7 +185,8 @@ static void run_in_stream(way w) {
         hn_tensor_release(in), hn_tensor_release(out);
         (void)c.cuda.cuMemFree(a), (void)c.cuda.cuMemFree(b), (void)c.cuda.cuMemFree(d);
     }
-    if (w.has_graphs) EXPECT(c.standin->instantiations == 1 && c.standin->updates == 3);
+    /* from the second change of addresses on there is another graph */
+    if (w.has_graphs) EXPECT(c.standin->instantiations == 3 && c.standin->updates == 1);
     c.stream = own;
     end(&c, m);
 }
