@@ -541,9 +541,10 @@ typedef struct hn_module_stats {
      * loading kernels, loading libraries of the device, and resolving steps for new sizes, all so
      * far. Libraries are loaded while steps are resolved. 0 for what the CPU has not. */
     int64_t open_ns, device_open_ns, kernels_load_ns, libraries_load_ns, resolve_ns;
-    /* Of resolving steps: asking libraries how they do operations. Of runs: the first one of each
-     * operation, which loads the library's kernel. */
-    int64_t operations_choose_ns, operations_first_ns;
+    /* Of resolving steps: the first question to each library, for which it loads what it has for the
+     * device, and asking how other operations are done. Of runs: the first one of each operation,
+     * for which the library loads its kernel. */
+    int64_t libraries_start_ns, operations_choose_ns, operations_first_ns;
     /* Memory that the module has on the device which runs the kernels, if that is not the CPU: now,
      * at most so far, and of it weights and states. Libraries and the driver have more. */
     uint64_t device_bytes, device_peak_bytes, device_weights_bytes, device_states_bytes;

@@ -133,6 +133,8 @@ typedef struct hn_cuda_pool_options {
     X(cuMemFreeAsync, "cuMemFreeAsync", (hn_cuda_address address, hn_cuda_stream stream))          \
     X(cuMemHostAlloc, "cuMemHostAlloc", (void **out, size_t bytes, unsigned flags))                \
     X(cuMemFreeHost, "cuMemFreeHost", (void *memory))                                              \
+    X(cuMemHostRegister, "cuMemHostRegister_v2", (void *memory, size_t bytes, unsigned flags))     \
+    X(cuMemHostUnregister, "cuMemHostUnregister", (void *memory))                                  \
     X(cuMemHostGetDevicePointer, "cuMemHostGetDevicePointer_v2",                                   \
       (hn_cuda_address * out, void *memory, unsigned flags))                                       \
     X(cuPointerGetAttributes, "cuPointerGetAttributes",                                            \

@@ -110,6 +110,7 @@ void hn_device_memory_stats(const hn_module *m, hn_module_stats *out) {
     out->device_bytes = usage.bytes;
     out->device_peak_bytes = usage.peak_bytes;
     out->libraries_load_ns += usage.libraries_ns;
+    out->libraries_start_ns = usage.start_ns;
     out->operations_choose_ns = usage.choose_ns;
     out->operations_first_ns = usage.first_ns;
     out->device_weights_bytes = weights_bytes(m);

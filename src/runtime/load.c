@@ -8,8 +8,8 @@
 #include "base/trace.h"
 #include "bundle/sign.h"
 #include "bundle/weights.h"
+#include "runtime/early.h"
 #include "runtime/kernels.h"
-#include "runtime/libraries.h"
 #include "runtime/load.h"
 
 #include <stdlib.h>
@@ -130,6 +130,14 @@ static hn_status check_options(const hn_module_options *options) {
     return NULL;
 }
 
+static void set_threads(hn_module *m, const hn_module_options *options) {
+    if (options->executor) m->executor = *options->executor;
+    m->threads = options->threads > 0 ? options->threads
+                 : options->executor  ? options->executor->threads
+                                      : default_threads();
+    if (m->threads > HN_THREADS_MAX) m->threads = HN_THREADS_MAX;
+}
+
 static void note_device(hn_module *m, int64_t begin_ns) {
     const int64_t end_ns = hn_now_ns();
     m->stats.device_open_ns = end_ns - begin_ns;
@@ -138,7 +146,7 @@ static void note_device(hn_module *m, int64_t begin_ns) {
 
 static hn_status init_parts(hn_module *m, const void *bytes, size_t len,
                             const hn_module_options *options, const char *path,
-                            const hn_module_host *host, hn_libraries *libraries) {
+                            const hn_module_host *host, hn_early *early) {
     HN_TRY(check_options(options));
     bool must_trust = options->trusted_count > 0,
          verify_weights = options->verify_weights || must_trust;
@@ -150,15 +158,12 @@ static hn_status init_parts(hn_module *m, const void *bytes, size_t len,
     const int64_t device_begin = hn_now_ns();
     HN_TRY(hn_places_choose(m, options));
     HN_TRY(hn_program_choose(m, &file, options->target, &m->view));
-    if (!options->executor) hn_libraries_begin(m, libraries);
+    set_threads(m, options);
     HN_TRY(hn_kernels_init(m, options->target, host != NULL)); /* asks the driver for devices */
+    /* the driver loads libraries when it is asked first, and others would have to wait their turn */
+    if (!options->executor) hn_early_begin(m, early);
     HN_TRY(hn_places_open(m, options));
     if (m->place_count > 1) note_device(m, device_begin);
-    if (options->executor) m->executor = *options->executor;
-    m->threads = options->threads > 0 ? options->threads
-                 : options->executor  ? options->executor->threads
-                                      : default_threads();
-    if (m->threads > HN_THREADS_MAX) m->threads = HN_THREADS_MAX;
     HN_TRY(hn_bundle_weights_check(&file, verify_weights));
     HN_TRY(hn_bundle_weights_open(&file, path, options->weights_path, verify_weights,
                                   &m->weights_file));
@@ -167,7 +172,7 @@ static hn_status init_parts(hn_module *m, const void *bytes, size_t len,
     HN_TRY(hn_block_pool_create(m->host, &m->blocks));
     HN_TRY(hn_block_pool_create(m->device, &m->device_blocks));
     HN_TRY(hn_block_pool_create(m->device, &m->device_output_blocks));
-    HN_TRY(hn_weights_upload_begin(m, m->weights));
+    HN_TRY(hn_weights_upload_begin(m, m->weights, hn_early_memory_take(early)));
     if (host || options->load_all || must_trust) HN_TRY(hn_kernels_load_all(m, host));
     HN_TRY(hn_places_number(m));
     m->extern_count = count_externs(&m->view);
@@ -178,16 +183,16 @@ static hn_status init_parts(hn_module *m, const void *bytes, size_t len,
     return hn_module_info_init(m);
 }
 
-/* Libraries are loaded beside it. Who brings an executor wants no other threads. */
+/* Who brings an executor wants no other threads. */
 static hn_status module_init(hn_module *m, const void *bytes, size_t len,
                              const hn_module_options *given, const char *path,
                              const hn_module_host *host) {
     static const hn_module_options none;
     const hn_module_options *options = given ? given : &none;
-    hn_libraries libraries = {.has_thread = false};
+    hn_early early = {.load = NULL};
     const int64_t begin = hn_now_ns();
-    hn_status status = init_parts(m, bytes, len, options, path, host, &libraries);
-    hn_libraries_end(m, &libraries);
+    hn_status status = init_parts(m, bytes, len, options, path, host, &early);
+    hn_early_end(m, &early);
     m->stats.open_ns = hn_now_ns() - begin;
     return status;
 }

@@ -119,6 +119,12 @@ typedef struct hn_patch_list {
 
 enum { HN_UPLOAD_THREADS = 8 };
 
+/* Memory of the host that copies to a device go through: a map of its own. */
+typedef struct hn_copy_memory {
+    uint8_t *at; /* NULL: there is none */
+    size_t bytes;
+} hn_copy_memory;
+
 /* One of the threads that copy a set of weights, with a queue of its own. */
 typedef struct hn_upload_thread {
     struct hn_weights *weights;
@@ -143,6 +149,8 @@ typedef struct hn_upload {
     hn_module *m;
     hn_upload_thread threads[HN_UPLOAD_THREADS];
     uint32_t thread_count;
+    size_t part_bytes; /* of a copy, at most */
+    hn_copy_memory memory;
     atomic_bool is_done, is_stopped;
 } hn_upload;
 
@@ -443,8 +451,13 @@ void hn_upload_init(hn_upload *upload);
 void hn_upload_deinit(hn_upload *upload); /* waits for its threads */
 /* Memory on the device for the storages that kernels read there. */
 hn_status hn_weights_place(const hn_module *m, hn_weights *weights) HN_MUST_USE;
-/* The same, and threads begin to copy them. Before anybody else has the set. */
-hn_status hn_weights_upload_begin(hn_module *m, hn_weights *weights) HN_MUST_USE;
+/* The same, and threads begin to copy them, through `memory`, which is theirs then. Before anybody
+ * else has the set. */
+hn_status hn_weights_upload_begin(hn_module *m, hn_weights *weights,
+                                  hn_copy_memory memory) HN_MUST_USE;
+/* How much of it they would want for weights of so many bytes. */
+size_t hn_upload_memory_bytes(const hn_module *m, uint64_t weights_bytes);
+void hn_copy_memory_free(hn_copy_memory *memory); /* early.c */
 static inline bool hn_weights_are_there(const hn_weights *weights) {
     return atomic_load_explicit(&weights->upload.is_done, memory_order_acquire);
 }

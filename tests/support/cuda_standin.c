@@ -878,9 +878,10 @@ EXPORT int cuMemFreeHost(void *host) {
 /* Memory of the caller's. */
 EXPORT int cuMemHostRegister_v2(void *host, size_t bytes, unsigned flags);
 EXPORT int cuMemHostRegister_v2(void *host, size_t bytes, unsigned flags) {
+    MAY_FAIL;
     BEGIN(NULL);
     if (flags || !bytes || pinned_at(host, 1)) return end(INVALID_VALUE);
-    memory *m = add_memory(1, true);
+    memory *m = add_memory(bytes, true); /* for its addresses */
     if (!m) return end(OUT_OF_MEMORY);
     free(m->bytes);
     m->bytes = host;

@@ -8,6 +8,7 @@ void tool_start_json(tool_json *json, const hn_module_stats *stats) {
     tool_json_ms(json, "kernels_load", stats->kernels_load_ns);
     tool_json_ms(json, "libraries_load", stats->libraries_load_ns);
     tool_json_ms(json, "resolve", stats->resolve_ns);
+    tool_json_ms(json, "libraries_start", stats->libraries_start_ns);
     tool_json_ms(json, "operations_choose", stats->operations_choose_ns);
     tool_json_ms(json, "operations_first", stats->operations_first_ns);
     tool_json_ms(json, "weights_upload", stats->weights_upload_ns);
@@ -64,6 +65,8 @@ void tool_timing_print(const tool_model *model, const tool_times *times, hn_strb
     print_ms(out, "first run", times->first_ns, "");
     print_ms(out, "  steps resolved", s.resolve_ns, "");
     if (s.libraries_load_ns) print_ms(out, "    libraries", s.libraries_load_ns, "");
+    if (s.libraries_start_ns)
+        print_ms(out, "    their start", s.libraries_start_ns, "with the first question to each");
     if (s.operations_choose_ns)
         print_ms(out, "    operations chosen", s.operations_choose_ns, "by libraries");
     if (s.operations_first_ns)

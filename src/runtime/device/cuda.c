@@ -410,6 +410,7 @@ const hn_device_ops hn_device_cuda = {
     .kind = HN_DEVICE_CUDA,
     .target = HNB_TARGET_CUDA,
     .takes_callers = true,
+    .pins_copy_memory = true,
     .keeps_layouts = true,
     .dlpack_type = 2,
     .dlpack_pinned_type = 3,

@@ -59,7 +59,8 @@ typedef struct cuda_dev {
     size_t memory_bytes;       /* in all ranges ... */
     size_t peak_bytes;         /* ... and the most so far */
     int64_t libraries_ns;      /* that loading them took, ... */
-    int64_t choose_ns;         /* ... asking them, ... */
+    int64_t start_ns;          /* ... the first question to each, ... */
+    int64_t choose_ns;         /* ... the others, ... */
     int64_t first_ns;          /* ... and the first run of each operation */
     cuda_libraries *libraries; /* NULL: nobody has asked for an operation */
     atomic_bool is_lost;       /* the context is of no use any more ... */
@@ -147,9 +148,10 @@ typedef struct cuda_stage_times {
 typedef struct cuda_stage {
     cuda_stage_piece pieces[HN_CUDA_STAGE_PIECES];
     size_t piece_bytes;
-    uint32_t piece;                     /* that is filled */
-    uint8_t **landings;                 /* blocks of memory */
-    size_t landing_cap;                 /* of the last block */
+    void *registered;   /* the caller's memory that the pieces are; NULL: they are the queue's */
+    uint32_t piece;     /* that is filled */
+    uint8_t **landings; /* blocks of memory */
+    size_t landing_cap; /* of the last block */
     size_t landing_used, landing_bytes; /* in the last block; in all of them */
     uint32_t landing_count, landing_room;
     cuda_landing *copies;
@@ -159,8 +161,8 @@ typedef struct cuda_stage {
 
 typedef struct cuda_queue cuda_queue;
 
-/* Pieces for copies to the device of so many bytes each, before there is one. */
-hn_status hn_cuda_stage_open(cuda_queue *q, size_t copy_bytes) HN_MUST_USE;
+/* Pieces for copies to the device (copy_bytes, copy_memory), before there is one. */
+hn_status hn_cuda_stage_open(cuda_queue *q, const hn_queue_options *options) HN_MUST_USE;
 hn_status hn_cuda_stage_in(cuda_queue *q, hn_cuda_address to, const void *from_host,
                            size_t bytes) HN_MUST_USE;
 hn_status hn_cuda_stage_out(cuda_queue *q, void *to_host, hn_cuda_address from,

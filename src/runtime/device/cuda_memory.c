@@ -272,6 +272,7 @@ void hn_cuda_usage(hn_dev *dev, hn_device_usage *out) {
     out->bytes = d->memory_bytes;
     out->peak_bytes = d->peak_bytes;
     out->libraries_ns = d->libraries_ns;
+    out->start_ns = d->start_ns;
     out->choose_ns = d->choose_ns;
     out->first_ns = d->first_ns;
     pthread_mutex_unlock(&d->lock);

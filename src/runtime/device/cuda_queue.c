@@ -29,11 +29,11 @@ static hn_status open_words(cuda_queue *q) {
 }
 
 /* A queue for copies has no words. */
-static hn_status open_queue(cuda_queue *q, size_t copy_bytes) {
+static hn_status open_queue(cuda_queue *q, const hn_queue_options *options) {
     cuda_dev *d = dev_of(&q->base);
     HN_TRY(hn_cuda_check(d, d->cuda.cuStreamCreate(&q->stream, HN_CUDA_STREAM_NON_BLOCKING),
                          "cuStreamCreate"));
-    return copy_bytes ? hn_cuda_stage_open(q, copy_bytes) : open_words(q);
+    return options->copy_bytes ? hn_cuda_stage_open(q, options) : open_words(q);
 }
 
 static void free_queue(cuda_queue *q) {
@@ -60,7 +60,7 @@ hn_status hn_cuda_queue_create(hn_dev *dev, const hn_queue_options *options, hn_
         q->threads = options->team && options->threads > 1 ? options->threads : 1;
         q->files = options->files;
         q->is_idle = true;
-        status = open_queue(q, options->copy_bytes);
+        status = open_queue(q, options);
         if (status) free_queue(q);
         else *out = &q->base;
     }

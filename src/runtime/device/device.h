@@ -87,6 +87,9 @@ typedef struct hn_queue_options {
     /* the queue is for `copy_in` of so many bytes each, mostly, and for no steps: what they go
      * through is there at once. 0: it comes when it is needed */
     size_t copy_bytes;
+    /* memory of the host that they may go through, twice as much, by pages; outlives the queue. For
+     * rows with `pins_copy_memory`. NULL: the queue's own */
+    uint8_t *copy_memory;
 } hn_queue_options;
 
 /* A row's own struct begins with this. */
@@ -100,7 +103,8 @@ typedef struct hn_device_usage {
     uint64_t limit_bytes; /* 0: none */
     uint64_t free_bytes;  /* that the whole device has left; 0: unknown */
     int64_t libraries_ns; /* time of loading its libraries so far ... */
-    int64_t choose_ns;    /* ... of asking them how operations are done ... */
+    int64_t start_ns;     /* ... of the first question to each, for which it loads what it has ... */
+    int64_t choose_ns;    /* ... of asking them how other operations are done ... */
     int64_t first_ns;     /* ... and of the host in the first run of each operation */
 } hn_device_usage;
 
@@ -168,6 +172,7 @@ struct hn_device_ops {
     hnb_target_kind target; /* of code that it runs */
     bool takes_callers;     /* a context and an allocator of the caller's */
     bool keeps_layouts;     /* launches that are given again have one */
+    bool pins_copy_memory;  /* hn_queue_options.copy_memory is used */
     /* DLPack's numbers of its memory, and of memory of the host that its driver has pinned; 0: it
      * has none */
     int32_t dlpack_type, dlpack_pinned_type;

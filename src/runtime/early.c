@@ -1,0 +1,94 @@
+/* early.c: see early.h. */
+#include "runtime/early.h"
+
+#include "base/thread.h"
+#include "base/trace.h"
+
+#include <sys/mman.h>
+
+/* ---- libraries ---- */
+
+static void *load(void *context) {
+    const hn_early *e = context;
+    const int64_t begin = hn_now_ns();
+    e->load(e->kinds);
+    hn_trace_span("run", "libraries are loaded", begin, hn_now_ns());
+    return NULL;
+}
+
+/* Of the operations that a device does. */
+static void find_kinds(const hn_bundle *b, hn_early *e) {
+    for (uint32_t k = 0; k < b->steps_count; k++) {
+        const hnb_step *s = &b->steps[k];
+        const hn_device_ops *ops = hn_device_ops_of(s->device);
+        if (s->kind != HNB_STEP_EXTERN || !ops || !ops->operations || !ops->operations->load_early)
+            continue;
+        e->load = ops->operations->load_early;
+        e->kinds |= 1u << s->extern_kind;
+    }
+}
+
+/* ---- memory ---- */
+
+/* Pages are there when they are written to for the first time. Where the system does not do that at
+ * once, it comes later. */
+static void *make(void *context) {
+    const hn_early *e = context;
+    const int64_t begin = hn_now_ns();
+#ifdef MADV_POPULATE_WRITE
+    (void)madvise(e->memory.at, e->memory.bytes, MADV_POPULATE_WRITE);
+#endif
+    hn_trace_span("run", "memory for copies is made", begin, hn_now_ns());
+    return NULL;
+}
+
+/* Whether there are weights for a device that pins what copies go through. */
+static bool has_weights(const hn_bundle *b) {
+    for (uint32_t k = 1; k < b->buffers_count; k++) {
+        const hn_device_ops *ops = hn_device_ops_of(b->buffers[k].device);
+        if (b->buffers[k].kind == HNB_BUFFER_CONSTANT && ops && ops->pins_copy_memory) return true;
+    }
+    return false;
+}
+
+static hn_copy_memory map_memory(const hn_module *m) {
+    uint64_t bytes = 0;
+    if (!has_weights(&m->view)) return (hn_copy_memory){.at = NULL};
+    for (uint32_t k = 1; k < m->view.storages_count; k++) bytes += m->view.storages[k].bytes;
+    const size_t wanted = hn_upload_memory_bytes(m, bytes);
+    void *at = wanted
+                   ? mmap(NULL, wanted, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+                   : MAP_FAILED;
+    return at == MAP_FAILED ? (hn_copy_memory){.at = NULL} : (hn_copy_memory){at, wanted};
+}
+
+void hn_copy_memory_free(hn_copy_memory *memory) {
+    if (memory->at) (void)munmap(memory->at, memory->bytes);
+    *memory = (hn_copy_memory){.at = NULL};
+}
+
+/* ---- both ---- */
+
+void hn_early_begin(const hn_module *m, hn_early *e) {
+    find_kinds(&m->view, e);
+    if (e->load) e->has_loader = hn_thread_start(&e->loader, NULL, load, e) == 0;
+    e->memory = map_memory(m);
+    if (e->memory.at) e->has_maker = hn_thread_start(&e->maker, NULL, make, e) == 0;
+}
+
+hn_copy_memory hn_early_memory_take(hn_early *e) {
+    if (e->has_maker) pthread_join(e->maker, NULL);
+    const hn_copy_memory memory = e->memory;
+    e->has_maker = false;
+    e->memory = (hn_copy_memory){.at = NULL};
+    return memory;
+}
+
+void hn_early_end(hn_module *m, hn_early *e) {
+    hn_copy_memory left = hn_early_memory_take(e); /* of a module that could not be opened */
+    hn_copy_memory_free(&left);
+    if (!e->has_loader) return;
+    const int64_t begin = hn_now_ns();
+    pthread_join(e->loader, NULL);
+    m->stats.libraries_load_ns += hn_now_ns() - begin;
+}
