@@ -147,12 +147,11 @@ typedef struct hn_operation {
     uint32_t narrow_epilogues;
     uint32_t does;
     uint32_t channels_last; /* of CONV: bit k: operands of hn_dtype k better lie so */
-    /* of MATMUL: bit k: much faster where rows of operands of hn_dtype k begin at multiples of
-     * row_bytes, and long ones better yet at multiples of line_bytes; whether a product of so many
-     * additions and multiplications gains more by it than copies that read and write so many bytes
-     * take */
+    /* of MATMUL: bit k: much faster where rows of operands of hn_dtype k are multiples of row_bytes,
+     * long ones better yet of line_bytes; whether a product of so many additions and multiplications
+     * gains more by it than so many launches take, which copy so many bytes */
     uint32_t aligned_rows, row_bytes, line_bytes;
-    bool (*pays_to_align)(double flops, uint32_t copies, double copied_bytes);
+    bool (*pays_to_align)(double flops, uint32_t launches, double copied_bytes);
     /* of MATMUL: bit k: several of hn_dtype k that read the same rows, and weights, take less time
      * as one, if each has at most so many additions and multiplications */
     uint32_t joined;

@@ -499,7 +499,7 @@ static hn_status keep(maker *m, hn_extern *call) {
     return hn_sym_status(m->sym);
 }
 
-hn_status lower_call_loops(lower *l, hn_extern *call) {
+hn_status lower_loops_of(lower *l, hn_extern *call) {
     static hn_status (*const of_kind[HN_EXTERN_KIND_COUNT])(maker *) = {
         [HN_EXTERN_MATMUL] = matmul_loops,
         [HN_EXTERN_CONV] = conv_loops,
@@ -513,8 +513,12 @@ hn_status lower_call_loops(lower *l, hn_extern *call) {
                .ops = ops,
                .loops = loops,
                .sums = l->p->buffers.items[call->operands[1].buffer].dtype};
-    if (!of_kind[call->kind] || hn_operation_of(l->operations, l->p, call)) return NULL;
+    if (!of_kind[call->kind]) return NULL;
     if (m.sums == HN_DTYPE_F16 || m.sums == HN_DTYPE_BF16) m.sums = HN_DTYPE_F32;
     HN_TRY(of_kind[call->kind](&m));
     return keep(&m, call);
+}
+
+hn_status lower_call_loops(lower *l, hn_extern *call) {
+    return hn_operation_of(l->operations, l->p, call) ? NULL : lower_loops_of(l, call);
 }

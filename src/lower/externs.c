@@ -69,6 +69,7 @@ hn_status lower_matmul(lower *l, const hn_node_info *n) {
     hn_value v = n->results[0];
     const hn_value_info *out = info(l, v);
     bool is_joined;
+    int64_t rest;
     HN_TRY(lower_join_products(l, n, &is_joined));
     if (is_joined) return NULL;
     if (out->rank > 2 + HN_EXTERN_BATCH)
@@ -77,7 +78,7 @@ hn_status lower_matmul(lower *l, const hn_node_info *n) {
     HN_TRY(lower_realize(l, a));
     HN_TRY(lower_realize(l, b));
     if (bias) HN_TRY(lower_realize(l, bias));
-    HN_TRY(lower_product_memory(l, n));
+    HN_TRY(lower_product_memory(l, n, &rest));
     hn_extern e = {.kind = HN_EXTERN_MATMUL,
                    .operand_count = 5,
                    .operands = {operand(l, v, true), operand(l, a, false), operand(l, b, false),
@@ -92,6 +93,7 @@ hn_status lower_matmul(lower *l, const hn_node_info *n) {
     put_strides(l, v, &e.params[HN_MATMUL_OUT]);
     if (bias) put_bias(l, bias, out->rank, &e.params[HN_MATMUL_BIAS]);
     if (is_weight(l, b)) e.params[HN_MATMUL_B_CONSTANT] = l->one;
+    HN_TRY(lower_product_columns(l, &e, rest));
     return add_call(l, &e);
 }
 

@@ -29,9 +29,6 @@ typedef struct lower {
     /* per value: its memory has channels last, where the choice is free; NULL: the target has no
      * such wish */
     bool *channels_last;
-    /* per value: rows of its memory are longer than they need be, where the choice is free; NULL:
-     * the target has no such wish */
-    bool *padded_rows;
     size_t *relaid_bytes; /* of weights, in the whole program */
     hn_expr zero, one;
     hn_map sums;                     /* of index.c: hash of (offset, indices, strides) -> the sum */
@@ -102,13 +99,12 @@ bool lower_are_last(const lower *l, const hn_expr *strides, uint32_t rank);
 /* Makes `v` memory with channels last. */
 hn_status lower_realize_last(lower *l, hn_value v) HN_MUST_USE;
 
-/* rows.c: rows of the matrices of products that begin at aligned addresses */
-hn_status lower_mark_rows(lower *l) HN_MUST_USE; /* fills l->padded_rows */
-/* Row-major, each row as long as to begin at an aligned address. */
-void lower_padded_strides(lower *l, hn_value v, hn_expr *out);
-/* Memory for the result of product `n`, whose operands are memory; they are copied where the
- * product gains more by it. */
-hn_status lower_product_memory(lower *l, const hn_node_info *n) HN_MUST_USE;
+/* rows.c: results of products whose rows are no whole number of aligned pieces */
+/* Memory for the result of product `n`, whose operands are memory. *out_rest: columns, the last
+ * ones, that the operation better leaves to loops. */
+hn_status lower_product_memory(lower *l, const hn_node_info *n, int64_t *out_rest) HN_MUST_USE;
+/* Adds loops of the last `rest` columns of a product, and takes them from the call. */
+hn_status lower_product_columns(lower *l, hn_extern *call, int64_t rest) HN_MUST_USE;
 /* Additions and multiplications of product `n`, with sizes as they are expected. */
 double lower_product_flops(const lower *l, const hn_node_info *n);
 /* Whether the memory of `v` is, perhaps by views, what leaves the program. */
@@ -155,6 +151,8 @@ hn_status lower_count_uses(lower *l) HN_MUST_USE;
 /* call_loops.c: fills call->loops, when the target lacks the operation and there are loops for
  * it */
 hn_status lower_call_loops(lower *l, hn_extern *call) HN_MUST_USE;
+/* The same for any target. */
+hn_status lower_loops_of(lower *l, hn_extern *call) HN_MUST_USE;
 
 /* nodes.c, cond.c, dynamic.c and externs.c: one function per op, found in the table of lower.c */
 typedef hn_status (*lower_fn)(lower *l, const hn_node_info *n);

@@ -97,7 +97,6 @@ static void last_strides(lower *l, const hn_value_info *vi, hn_expr *out) {
 void lower_default_strides(lower *l, hn_value v, hn_expr *out) {
     const hn_value_info *vi = hn_graph_value(l->g, v);
     if (l->channels_last && is_last(l, v) && vi->rank >= 3) last_strides(l, vi, out);
-    else if (l->padded_rows && l->padded_rows[v]) lower_padded_strides(l, v, out);
     else hn_contiguous_strides(l->sym, vi->sizes, vi->rank, out);
 }
 

@@ -58,8 +58,7 @@ hn_status lower_count_uses(lower *l) {
         l->uses[v]++;
         if (!l->output[v]) l->output[v] = k + 1;
     }
-    HN_TRY(lower_layouts(l));
-    return lower_mark_rows(l);
+    return lower_layouts(l);
 }
 
 hn_status lower_constant(lower *l, hn_value v, uint32_t input, const hn_expr *strides) {

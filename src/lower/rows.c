@@ -1,15 +1,15 @@
-/* rows.c: rows of the matrices of products that begin at aligned addresses, for targets whose
- * products are much faster then (hn_operation.aligned_rows). A row of an odd number of elements
- * gets a few more, which nobody reads:
+/* rows.c: products with a result of odd rows, for targets whose products are slow then
+ * (hn_operation.row_bytes): a row that is no multiple of 16 bytes begins at an odd address, and the
+ * library has fast kernels for numbers of columns that are such a multiple only. The result gets
+ * longer rows, the product computes the columns that are a multiple, and a loop the few others:
  *
- *   matmul(out b3 [1024, 50257], b1, b2)    ->   matmul(out b4 strides [50304, 1], b1, b2)
- *                                                pointwise: b3 = b4, where b3 leaves the program
+ *   matmul(out b3 [1024, 50257], b1, b2)   ->   matmul(out b4 [1024, 50256 of 50304], b1, b2)
+ *                                               reduce sum: b4[.., 50256] = b1 * b2[.., 50256]
+ *                                               pointwise: b3 = b4, where b3 leaves the program
  *
- * What the program computes is stored so from the beginning, weights when it is compiled, and
- * what is an input or an output is copied, if the product gains more than the copies take. Rows
- * whose length is known in the run only stay as they are.
- *
- * Any choice here is right: memory has strides, and who reads it obeys them. */
+ * This is done where the product gains more than the others take. Weights that have odd rows
+ * themselves are laid out anew; other operands with odd rows, or sums of an odd length, stay as
+ * they are, and so do widths that only a run knows. */
 #include "lower/internal.h"
 
 #include <string.h>
@@ -20,11 +20,6 @@ static const hn_value_info *info(const lower *l, hn_value v) { return hn_graph_v
 
 static const hn_operation *products(const lower *l) {
     return l->operations ? &l->operations->of[HN_EXTERN_MATMUL] : NULL;
-}
-
-static bool is_wanted(const lower *l, hn_value v) {
-    const hn_operation *o = products(l);
-    return o && o->aligned_rows >> info(l, v)->dtype & 1;
 }
 
 static int64_t elems_of(const lower *l, hn_value v, uint32_t bytes) {
@@ -58,17 +53,6 @@ static void strides_along(lower *l, hn_value v, uint32_t along, hn_expr *out) {
     }
 }
 
-void lower_padded_strides(lower *l, hn_value v, hn_expr *out) {
-    strides_along(l, v, info(l, v)->rank - 1, out);
-}
-
-static bool has_odd_rows(const lower *l, hn_value v) {
-    const hn_value_info *vi = info(l, v);
-    int64_t length;
-    return vi->rank >= 2 && padded_length(l, v, vi->rank - 1, &length) &&
-           !hn_sym_is_value(l->sym, vi->sizes[vi->rank - 1], length);
-}
-
 /* Along which of its dimensions the elements of a matrix in memory are neighbours; rank: none. */
 static uint32_t along_of(const lower *l, hn_value v) {
     const uint32_t rank = info(l, v)->rank;
@@ -91,12 +75,6 @@ static bool is_aligned(const lower *l, hn_value v, uint32_t along) {
 }
 
 /* ---- one product ---- */
-
-typedef struct matrix {
-    hn_value v;
-    bool is_odd, is_copied; /* when it is aligned */
-    hn_expr strides[HN_MAX_RANK];
-} matrix;
 
 static double count_of(const lower *l, hn_value v) {
     enum { UNKNOWN = 256 };
@@ -123,90 +101,91 @@ bool lower_leaves(const lower *l, hn_value v) {
     return false;
 }
 
-/* False when nothing can align it. */
-static bool read_operand(lower *l, hn_value v, matrix *out) {
-    const uint32_t along = along_of(l, v);
-    int64_t length;
-    *out = (matrix){.v = v};
-    if (along == info(l, v)->rank || !padded_length(l, v, along, &length)) return false;
-    out->is_odd = !is_aligned(l, v, along);
-    if (!out->is_odd) return true;
-    strides_along(l, v, along, out->strides);
-    out->is_copied = !lower_can_relay_weight(l, v, out->strides);
-    return true;
+/* Whether the columns of `n` are better split, and how many are left over. */
+static bool is_odd(const lower *l, const hn_node_info *n, int64_t *out_rest) {
+    const hn_operation *o = products(l);
+    const hn_value v = n->results[0], a = n->args[0].as.value;
+    const hn_value_info *out = info(l, v), *ai = info(l, a);
+    int64_t columns, depth;
+    if (!o || !(o->dtypes & o->aligned_rows & 1u << out->dtype) ||
+        !hn_sym_is_int(l->sym, out->sizes[out->rank - 1], &columns) ||
+        !hn_sym_is_int(l->sym, ai->sizes[ai->rank - 1], &depth))
+        return false;
+    const int64_t unit = elems_of(l, v, o->row_bytes);
+    *out_rest = columns % unit;
+    return *out_rest && columns > unit && depth % unit == 0;
 }
 
-static void read_result(lower *l, hn_value v, matrix *out) {
-    *out = (matrix){.v = v, .is_odd = has_odd_rows(l, v)};
-    out->is_copied = out->is_odd && lower_leaves(l, v);
-    lower_padded_strides(l, v, out->strides);
-}
-
-static bool pays(const lower *l, const hn_node_info *n, const matrix *of, uint32_t count) {
-    uint32_t copies = 0;
-    double bytes = 0;
-    bool any = false;
-    for (uint32_t k = 0; k < count; k++) {
-        any |= of[k].is_odd;
-        if (!of[k].is_copied) continue;
-        copies++;
-        bytes += 2 * count_of(l, of[k].v) * hn_dtype_facts(info(l, of[k].v)->dtype)->size_bytes;
-    }
-    return any && products(l)->pays_to_align(lower_product_flops(l, n), copies, bytes);
-}
-
-static hn_status align_operand(lower *l, const matrix *m) {
-    if (!m->is_odd) return NULL;
-    HN_TRY(lower_relay_weight(l, m->v, m->strides));
-    return is_aligned(l, m->v, along_of(l, m->v)) ? NULL : lower_realize_in(l, m->v, m->strides);
-}
-
-hn_status lower_product_memory(lower *l, const hn_node_info *n) {
-    enum { A, B, OUT, COUNT };
+/* The loop of the columns that are left over is a launch, and the copy of an output another. */
+static bool pays(const lower *l, const hn_node_info *n) {
     const hn_value v = n->results[0];
-    matrix of[COUNT];
-    if (!is_wanted(l, v) || !read_operand(l, n->args[0].as.value, &of[A]) ||
-        !read_operand(l, n->args[1].as.value, &of[B]))
+    const bool is_copied = lower_leaves(l, v);
+    const double bytes = 2 * count_of(l, v) * hn_dtype_facts(info(l, v)->dtype)->size_bytes;
+    return products(l)->pays_to_align(lower_product_flops(l, n), 1 + is_copied,
+                                      is_copied ? bytes : 0);
+}
+
+/* Whether the operand is aligned, or a weight that can be; *out_along: rank where it is not. */
+static bool may_align(lower *l, hn_value v, uint32_t *out_along) {
+    hn_expr strides[HN_MAX_RANK];
+    *out_along = along_of(l, v);
+    if (*out_along == info(l, v)->rank) return false;
+    if (is_aligned(l, v, *out_along)) return true;
+    strides_along(l, v, *out_along, strides);
+    return lower_can_relay_weight(l, v, strides);
+}
+
+static hn_status align(lower *l, hn_value v, uint32_t along) {
+    hn_expr strides[HN_MAX_RANK];
+    if (is_aligned(l, v, along)) return NULL;
+    strides_along(l, v, along, strides);
+    return lower_relay_weight(l, v, strides);
+}
+
+hn_status lower_product_memory(lower *l, const hn_node_info *n, int64_t *out_rest) {
+    const hn_value v = n->results[0], a = n->args[0].as.value, b = n->args[1].as.value;
+    uint32_t along_a, along_b;
+    hn_expr strides[HN_MAX_RANK];
+    int64_t rest;
+    *out_rest = 0;
+    if (!is_odd(l, n, &rest) || !pays(l, n) || !may_align(l, a, &along_a) ||
+        !may_align(l, b, &along_b))
         return lower_new_buffer(l, v, NULL);
-    read_result(l, v, &of[OUT]);
-    if (!pays(l, n, of, COUNT)) return lower_new_buffer(l, v, NULL);
-    HN_TRY(align_operand(l, &of[A]));
-    HN_TRY(align_operand(l, &of[B]));
-    if (!of[OUT].is_odd) return lower_new_buffer(l, v, NULL);
-    HN_TRY(lower_new_buffer(l, v, of[OUT].strides));
+    HN_TRY(align(l, a, along_a));
+    HN_TRY(align(l, b, along_b));
+    strides_along(l, v, info(l, v)->rank - 1, strides);
+    HN_TRY(lower_new_buffer(l, v, strides));
     l->p->buffers.items[l->values[v].buffer].kind = HN_BUFFER_TEMP; /* an output is copied */
+    *out_rest = rest;
     return NULL;
 }
 
-/* ---- operands that the program computes ---- */
+/* ---- its call ---- */
 
-/* Loops that store wherever the strides say. */
-static bool is_stored_anyhow(hn_op op) {
-    return hn_op_is_elementwise(op) || hn_op_facts(op)->op_class == HN_OPC_REDUCE ||
-           op == HN_OP_CAT || op == HN_OP_MATMUL;
-}
-
-/* `v`, or what it is a view of, gets longer rows when it becomes memory. */
-static void mark_operand(lower *l, hn_value v) {
-    const hn_value_info *vi = info(l, v);
-    if (vi->kind != HN_VALUE_TENSOR || !vi->producer || l->output[v]) return;
-    const hn_node_info *n = hn_graph_node(l->g, vi->producer);
-    const bool is_view = n->op == HN_OP_RESHAPE || n->op == HN_OP_PERMUTE || n->op == HN_OP_EXPAND;
-    if ((is_view || is_stored_anyhow(n->op)) && has_odd_rows(l, v)) l->padded_rows[v] = true;
-    if (is_view) mark_operand(l, n->args[0].as.value);
-}
-
-hn_status lower_mark_rows(lower *l) {
-    const hn_operation *o = products(l);
-    if (!o || !o->aligned_rows) return NULL;
-    HN_NEW(l->scratch, l->padded_rows, l->g->values.count);
-    for (hn_node k = 1; k < l->g->nodes.count; k++) {
-        const hn_node_info *n = &l->g->nodes.items[k];
-        if (n->dead || n->op != HN_OP_MATMUL || !is_wanted(l, n->results[0]) ||
-            !o->pays_to_align(lower_product_flops(l, n), 0, 0))
-            continue;
-        mark_operand(l, n->args[0].as.value);
-        mark_operand(l, n->args[1].as.value);
+/* Columns from `first` on, `count` of them. */
+static void take_columns(lower *l, hn_extern *e, int64_t first, int64_t count) {
+    static const struct {
+        uint32_t operand, strides;
+    } of[] = {{0, HN_MATMUL_OUT}, {2, HN_MATMUL_B}, {3, HN_MATMUL_BIAS}};
+    for (uint32_t k = 0; k < sizeof of / sizeof *of; k++) {
+        struct hn_extern_operand *o = &e->operands[of[k].operand];
+        const hn_expr step = e->params[of[k].strides + HN_EXTERN_BATCH + 1];
+        if (o->buffer)
+            o->offset_elems = hn_sym_add(l->sym, o->offset_elems,
+                                         hn_sym_mul(l->sym, step, hn_sym_int(l->sym, first)));
     }
+    e->params[HN_MATMUL_N] = hn_sym_int(l->sym, count);
+}
+
+hn_status lower_product_columns(lower *l, hn_extern *e, int64_t rest) {
+    hn_extern others = *e;
+    hn_item item;
+    int64_t columns = 0;
+    if (!rest || !hn_sym_is_int(l->sym, e->params[HN_MATMUL_N], &columns)) return NULL;
+    take_columns(l, e, 0, columns - rest);
+    take_columns(l, &others, columns - rest, rest);
+    HN_TRY(lower_loops_of(l, &others));
+    for (uint32_t k = 0; k < others.loop_count; k++)
+        HN_TRY(hn_program_add_loop(l->p, &others.loops[k], l->origin, &item));
     return NULL;
 }

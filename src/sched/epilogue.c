@@ -476,12 +476,6 @@ static bool keeps_rows(const reading *r, const hn_expr *strides) {
     return true;
 }
 
-/* Whether lowering gave the result longer rows than it needs, which only a copy makes short. */
-static bool has_padded_rows(const reading *r) {
-    const hn_buffer *b = &r->c->s->p->buffers.items[r->result];
-    return !hn_sym_prove_eq(sym_of(r), b->extent, hn_sym_product(sym_of(r), b->sizes, b->rank));
-}
-
 /* The operation writes where a loop would copy its result to. `keeps`: rows must stay rows, since
  * to store each element by itself takes the operation longer than the loop. */
 static bool take_copy(reading *r, bool keeps) {
@@ -602,8 +596,8 @@ static hn_status take_round(calls *c, hn_item i, const hn_operation *o, bool *ou
     }
     result_space(call, &r.space);
     HN_TRY(take_tails(&r, &takes));
-    *out_again = (takes || !is_narrow(r.dtype)) && !has_padded_rows(&r) &&
-                 take_copy(&r, !takes || !(o->does & HN_DOES_STRIDES));
+    *out_again =
+        (takes || !is_narrow(r.dtype)) && take_copy(&r, !takes || !(o->does & HN_DOES_STRIDES));
     return NULL;
 }
 
