@@ -1,7 +1,7 @@
 /* test_cuda_overhead.c: what a launch costs the host in the row of CUDA, above the driver's call, and
  * what a run costs above its launches and a wait. It prints figures: with the driver's own function, and with one that does nothing in its place, which
  * is what the row takes itself. With the stand-in for the driver only the latter means something;
- * tests/unit/runtime/test_cuda_row.c says how a real driver is found. */
+ * tests/unit/runtime/cuda_row.h says how a real driver is found. */
 #define HN_FIXTURE_CUDA
 #include "unit/runtime/module_fixture.h"
 
