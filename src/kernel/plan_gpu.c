@@ -29,12 +29,18 @@ typedef hn_gpu_launch launch;
 static const uint32_t group_sizes[] = {256, 128, 512, 64, 1024};
 static const uint32_t unrolls[] = {1, 2, 4, 8, 16};
 
-/* A step of more than four vectors has at most so many elements. */
-enum { UNROLL_SHORT = 4, UNROLLED_MOST = 16 };
+/* A step of more than four vectors has at most so many elements; and of several vectors so many ops:
+ * a compiler takes a second for 1,000 (NVRTC 13.0), and so long a body needs no more reads under way. */
+enum { UNROLL_SHORT = 4, UNROLLED_MOST = 16, OPS_MOST = 1024 };
 
 static uint32_t least_width(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
-static bool may_unroll(uint32_t vector, uint32_t unroll) {
+static bool may_unroll(const planner *pl, uint32_t vector, uint32_t unroll) {
+    uint32_t ops = 0;
+    if (unroll == 1) return true;
+    for (uint32_t f = 0; f < pl->k->phases.count; f++)
+        if (pl->k->phases.items[f].body.count > ops) ops = pl->k->phases.items[f].body.count;
+    if ((uint64_t)vector * unroll * ops > OPS_MOST) return false;
     return unroll <= UNROLL_SHORT || vector * unroll <= UNROLLED_MOST;
 }
 
@@ -192,7 +198,7 @@ static uint32_t list_elements(planner *pl, layout *items) {
     for (size_t t = 0; t < HN_COUNT_OF(group_sizes); t++)
         for (size_t u = 0; u < HN_COUNT_OF(unrolls); u++) {
             uint32_t threads = power_of_two_from(vectors, group_sizes[t]);
-            if (threads > pl->facts->threads_max || !may_unroll(vector, unrolls[u])) continue;
+            if (threads > pl->facts->threads_max || !may_unroll(pl, vector, unrolls[u])) continue;
             layout l = {
                 .width = threads, .rows = 1, .vector = vector, .unroll = unrolls[u], .size = size};
             launch run = {.groups = (double)hn_gpu_ceil_div(vectors, threads * l.unroll),
@@ -518,7 +524,7 @@ static void try_width(const planner *pl, const rows_info *info, uint32_t width, 
         hn_gpu_ceil_div(hn_gpu_ceil_div(info->elems, along ? info->vector : 1), width);
     for (size_t u = 0; u < HN_COUNT_OF(unrolls) && (steps || !u); u++) {
         l.unroll = unrolls[u];
-        if (!may_unroll(l.vector, l.unroll) || (u && l.unroll > vectors)) continue;
+        if (!may_unroll(pl, l.vector, l.unroll) || (u && l.unroll > vectors)) continue;
         l.online = false;
         try_layout(pl, info, l, items, kept);
         l.online = info->online > 0;

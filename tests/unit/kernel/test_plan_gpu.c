@@ -622,6 +622,19 @@ TEST(what_reads_ahead_says_how_many_groups_there_are) {
     EXPECT_INT(best.resident, 0);
 }
 
+/* Copies of a long body would take a compiler seconds. */
+TEST(long_bodies_have_few_copies) {
+    char text[8192] = "graph {\ninput user %x : f32[4096, 8192] \"x\"\n%v0 = abs(%x)\n";
+    size_t at = strlen(text);
+    for (int k = 0; k < 200; k++)
+        at += (size_t)snprintf(text + at, sizeof text - at, "%%v%d = %s(%%v%d)\n", k + 1,
+                               k % 2 ? "abs" : "neg", k);
+    snprintf(text + at, sizeof text - at, "output user %%v200 \"y\"\n}\n");
+    chooser best = {.facts = &hn_gpu_facts_sm_90};
+    plan_best(text, &best);
+    EXPECT_INT(best.resident, 0); /* which says that several vectors are read at once */
+}
+
 /* Both branches of a form for some sizes of the call, and scans, take memory for what they exchange. */
 TEST(all_that_threads_exchange_fits) {
     static const char *const graphs[] = {
