@@ -283,6 +283,15 @@ static hn_status add_lists(collector *c) {
                                "  input user %x : $[2, 70000] \"x\"\n"
                                "  %t, %j = topk(%x, 5, 1, true, true)\n"
                                "  output user %t \"t\"\n  output user %j \"j\"\n}\n";
+    static const char rows[] =
+        "graph {\n" /* that fit a group, of known lengths */
+        "  input user %x : $[7, 20] \"x\"\n  input user %y : $[7, 256] \"y\"\n"
+        "  input user %z : $[7, 3000] \"z\"\n"
+        "  %v, %i = sort(%x, 1, true, true)\n"
+        "  %t, %j = topk(%y, 50, 1, true, true)\n"
+        "  %w, %k = sort(%z, 1, true, true)\n"
+        "  output user %v \"v\"\n  output user %j \"j\"\n"
+        "  output user %w \"w\"\n}\n";
     static const char boxes[] = "graph {\n"
                                 "  symbol size s0 in [0, inf]\n"
                                 "  input user %x : $[s0, 4] \"x\"\n"
@@ -297,6 +306,7 @@ static hn_status add_lists(collector *c) {
     for (size_t d = 0; d < HN_COUNT_OF(dtypes); d++) {
         HN_TRY(add_list(c, sorts, dtypes[d]));
         HN_TRY(add_list(c, tops, dtypes[d]));
+        HN_TRY(add_list(c, rows, dtypes[d]));
     }
     for (size_t d = 0; d < 2; d++) HN_TRY(add_list(c, boxes, dtypes[d]));
     return add_list(c, ones, "");

@@ -203,13 +203,18 @@ static const hn_dtype dtypes[] = {HN_DTYPE_F64, HN_DTYPE_F32, HN_DTYPE_F16, HN_D
                                   HN_DTYPE_U8,  HN_DTYPE_BOOL};
 
 TEST(rows_that_fit_a_group) {
-    static const int64_t sizes[] = {1, 2, 3, 31, 64, 65, 127, 1000, 4095, 4096};
+    static const int64_t sizes[] = {1,   2,   3,   5,    9,    31,   64,  65,
+                                    127, 129, 300, 1000, 1025, 4095, 4096};
     for (size_t k = 0; k < HN_COUNT_OF(sizes); k++) {
         EXPECT_INT(check_sort(HN_DTYPE_F32, 3, sizes[k], 1, sizes[k], k % 2, false), 1);
         EXPECT_INT(check_sort(HN_DTYPE_F32, 2, sizes[k], 3, sizes[k], k % 2 == 0, false), 1);
     }
     EXPECT_INT(check_sort(HN_DTYPE_F32, 700, 13, 3, 13, false, false), 1); /* several groups */
+    EXPECT_INT(check_sort(HN_DTYPE_F32, 700, 13, 1, 13, true, false), 1);
+    EXPECT_INT(check_sort(HN_DTYPE_BF16, 33, 256, 1, 50, true, false), 1);
     EXPECT_INT(check_sort(HN_DTYPE_F32, 0, 13, 3, 13, false, false), 1);
+    EXPECT_INT(check_sort(HN_DTYPE_F32, 0, 13, 1, 13, false, false), 1);
+    EXPECT_INT(check_sort(HN_DTYPE_F32, 7, 13, 1, 0, false, false), 1);
     EXPECT_INT(check_sort(HN_DTYPE_F32, 2, 0, 3, 0, false, false), 1);
 }
 

@@ -7,6 +7,7 @@
 #include "base/compiler.h"
 
 HN_CUDA_TEXT(hn_cuda_text_sort_rows, "sort_rows.cu")
+HN_CUDA_TEXT(hn_cuda_text_sort_known, "sort_known.cu")
 HN_CUDA_TEXT(hn_cuda_text_sort_count, "sort_count.cu")
 HN_CUDA_TEXT(hn_cuda_text_sort_scan, "sort_scan.cu")
 HN_CUDA_TEXT(hn_cuda_text_sort_scatter, "sort_scatter.cu")
@@ -23,7 +24,8 @@ enum {
     DIGIT_BITS = 8,
     DIGITS = 1 << DIGIT_BITS
 };
-enum { THREADS = 256, SCATTER_THREADS = 512, TOP_THREADS = 512 };
+/* Threads of a group; of those that keep a row, elements of a thread. */
+enum { THREADS = 256, EACH = 16, SCATTER_THREADS = 512, TOP_THREADS = 512 };
 
 typedef struct element {
     const char *word;
@@ -89,9 +91,50 @@ static hn_expr when(const sorter *s, hn_expr condition, hn_expr value) {
 
 static hn_expr is_short(const sorter *s) { return hn_sym_sub(s->sym, number(s, 1), s->is_long); }
 
+/* In front of those of the list, for one kernel. */
+static hn_status add_with_words(const sorter *s, const char *own, const hn_cuda_kernel *kernel) {
+    const char *words = s->list->words;
+    hn_strbuf all;
+    hn_strbuf_init(&all);
+    hn_strbuf_printf(&all, "%s%s", words, own);
+    hn_status status = hn_strbuf_status(&all);
+    s->list->words = all.ptr;
+    if (!status) status = hn_cuda_list_add(s->list, kernel);
+    s->list->words = words;
+    hn_strbuf_deinit(&all);
+    return status;
+}
+
+/* Rows side by side, of a known length, whose keys leave room for places. */
+static bool is_known(const sorter *s) {
+    int64_t n;
+    return hn_sym_is_int(s->sym, s->params[HN_SORT_N], &n) && n > 1 && n <= TILE &&
+           hn_sym_is_value(s->sym, s->params[HN_SORT_INNER], 1) && s->element->bits <= 32;
+}
+
+/* Groups of neighbours that have a row in registers. */
+static hn_status add_known(const sorter *s) {
+    int64_t n = 0, width = 1;
+    char own[64];
+    (void)hn_sym_is_int(s->sym, s->params[HN_SORT_N], &n);
+    while (width < n) width *= 2;
+    const int64_t part = width < 4 ? 1 : width / 4, each = part < EACH ? part : EACH,
+                  rows = THREADS * each / width;
+    snprintf(own, sizeof own, "#define WIDTH %d\n#define EACH %d\n", (int)width, (int)each);
+    const hn_cuda_kernel kernel = {.text = HN_CUDA_SPAN(hn_cuda_text_sort_known),
+                                   .operands = (const uint8_t[]){VALUES, INDICES, X},
+                                   .operand_count = 3,
+                                   .params = s->params,
+                                   .param_count = HN_SORT_PARAM_COUNT,
+                                   .groups = hn_sym_ceildiv(s->sym, s->rows, number(s, rows)),
+                                   .threads = THREADS};
+    return add_with_words(s, own, &kernel);
+}
+
 /* Groups that sort whole rows: as many as rows where nobody knows how many fit one. */
 static hn_status add_rows(const sorter *s) {
     int64_t n, room = TILE;
+    if (is_known(s)) return add_known(s);
     if (!hn_sym_is_int(s->sym, s->params[HN_SORT_N], &n)) n = TILE;
     for (int64_t width = 1; width < n; width *= 2) room /= 2;
     return hn_cuda_list_add_call(
@@ -101,18 +144,10 @@ static hn_status add_rows(const sorter *s) {
 
 /* ---- the first few of long rows ---- */
 
-/* The words of a stage; those of the list are in front of them. */
 static hn_status add_stage(const sorter *s, int stage, const hn_cuda_kernel *kernel) {
-    const char *words = s->list->words;
-    hn_strbuf all;
-    hn_strbuf_init(&all);
-    hn_strbuf_printf(&all, "%s#define STAGE %d\n", words, stage);
-    hn_status status = hn_strbuf_status(&all);
-    s->list->words = all.ptr;
-    if (!status) status = hn_cuda_list_add(s->list, kernel);
-    s->list->words = words;
-    hn_strbuf_deinit(&all);
-    return status;
+    char own[32];
+    snprintf(own, sizeof own, "#define STAGE %d\n", stage);
+    return add_with_words(s, own, kernel);
 }
 
 /* Whether groups for rows would leave most of a processor idle. Of sizes of the run nobody knows. */
