@@ -39,6 +39,7 @@ import torch.nn.functional as F
 import gpu_table
 
 NORM_SHAPES = [(576000, 384), (32768, 4096), (8192, 8192), (4096, 16384)]
+VOCABULARY = 50257
 SWEEP_COLUMNS = [128 << k for k in range(11)]  # to 128k
 SWEEP_BYTES = 128 << 20  # in, as many out
 AHEAD_PART = 0.5  # of the time, for compiling by torch.compile before anything is timed
@@ -132,14 +133,23 @@ def top_50(x):
     return torch.topk(x, 50, dim=-1)[0]
 
 
+def embedding_backward(grad, indices):
+    return torch.ops.aten.embedding_dense_backward(grad, indices, VOCABULARY, -1, False)
+
+
+def scatter_add(values, indices):
+    return torch.zeros(1 << 20, dtype=values.dtype, device=values.device).scatter_add(0, indices, values)
+
+
 # --- the rows ---
 
 
 class Row:
     """A function and its inputs: of each a shape, a type and what to fill it with (random by default)."""
 
-    def __init__(self, name, function, dtype, shape, inputs):
+    def __init__(self, name, function, dtype, shape, inputs, deterministic=False):
         self.name, self.function, self.dtype, self.shape, self.inputs = name, function, dtype, shape, inputs
+        self.deterministic = deterministic  # Henry's kernels only
         self.title = f"{name} {TYPES[dtype]} {'x'.join(map(str, shape))}"
 
     def make(self, device):
@@ -178,7 +188,7 @@ def all_rows(tiny):
         return tuple(min(n, 48 if k == 0 else 320) for k, n in enumerate(shape)) if tiny else shape
 
     big, square = fit(16384, 8192), (fit(64, 64)[:1] * 2 if tiny else (8192, 8192))
-    vocabulary, scan = fit(8192, 50257), fit(4096, 8192)
+    vocabulary, scan = fit(8192, VOCABULARY), fit(4096, 8192)
     x, vector = (big, bf16, normal), (big[1:], bf16, normal)
     rows = [
         Row("softmax", softmax, bf16, big, [x]),
@@ -203,6 +213,14 @@ def all_rows(tiny):
         rows.append(Row("sort", sort_rows, f32, fit(*shape), [(fit(*shape), f32, normal)]))
     for shape in ((1, 1 << 20), (64, 128256), (65536, 256)):
         rows.append(Row("top_50", top_50, f32, fit(*shape), [(fit(*shape), f32, normal)]))
+    for dtype, order in ((bf16, ""), (f32, ""), (f32, "_in_order")):
+        shape = fit(8192, 1024)
+        inputs = [(shape, dtype, normal), (shape[:1], torch.int64, classes(VOCABULARY))]
+        rows.append(Row("embedding_backward" + order, embedding_backward, dtype, shape, inputs, bool(order)))
+    for order in ("", "_in_order"):
+        shape = fit(1 << 22)
+        inputs = [(shape, f32, normal), (shape, torch.int64, classes(1 << 20))]
+        rows.append(Row("scatter_add" + order, scatter_add, f32, shape, inputs, bool(order)))
     for dtype in (bf16, f32):
         for columns in SWEEP_COLUMNS:
             shape = fit(SWEEP_BYTES // dtype.itemsize // columns, columns)
@@ -354,8 +372,9 @@ def export(row, path):
     torch.export.save(torch.export.export(Function(row.function), like, strict=False), path)
 
 
-def run_henry(options, inputs, directory, model):
+def run_henry(options, row, inputs, directory, model):
     command = [options.subject, "--device", options.henry_device, "--rotate", options.rotate, "--seconds", options.seconds, "--no-calls"]
+    command += ["--deterministic"] if row.deterministic else []
     if not options.no_check:
         write_raw(directory, inputs)
         command += ["--inputs", directory, "--outputs", directory]
@@ -395,7 +414,7 @@ def measure_henry(options, row, directory, model):
     traffic = size_of(inputs) + size_of(as_tuple(row.function(*inputs)))
     result = line_of(row, traffic) | {"big_copy_gbs": options.big_copy_gbs}
     try:
-        henry = run_henry(options, inputs, directory, model)
+        henry = run_henry(options, row, inputs, directory, model)
         if not options.no_check:
             result.update(check(row, inputs, directory))
         result.update({"henry_" + to: henry[key] for to, key in (("us", "device_us"), ("min_us", "device_min_us"), ("kernels", "kernels"), ("steps", "steps"), ("compile_ms", "compile_ms"))})

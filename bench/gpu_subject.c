@@ -2,7 +2,7 @@
  * its outputs for inputs from files, then what its steps take on the device.
  *
  *     bench_gpu_subject [--device DEVICE] [--inputs DIR] [--outputs DIR] [--rotate BYTES] [--seconds S] [--no-cache]
- *                       [--no-calls] [--bare] [--graphs] MODEL.pt2
+ *                       [--no-calls] [--bare] [--graphs] [--deterministic] MODEL.pt2
  *
  * DIR/input_K.bin has the elements of input K as they lie in memory; an input without a file is
  * random. Outputs are written to DIR/output_K.bin.
@@ -45,7 +45,7 @@ typedef struct options {
     const char *device, *inputs, *outputs, *model;
     int64_t rotate_bytes;
     double seconds; /* for all blocks of timed runs */
-    bool no_cache, no_calls, bare, graphs;
+    bool no_cache, no_calls, bare, graphs, deterministic;
 } options;
 
 typedef struct subject {
@@ -480,7 +480,9 @@ static hn_status measure(subject *s) {
     HN_TRY(hn_device_parse(s->o.device, &device, &name));
     const char *target = device.kind == HN_DEVICE_CPU ? NULL : hn_device_name(device.kind);
     HN_TRY(hn_compile_file(s->o.model,
-                           &(hn_compile_options){.target = target, .no_cache = s->o.no_cache},
+                           &(hn_compile_options){.target = target,
+                                                 .no_cache = s->o.no_cache,
+                                                 .deterministic = s->o.deterministic},
                            &s->compiled));
     hn_compiled_stats_get(s->compiled, &s->stats);
     HN_TRY(run_as_users_do(s));
@@ -506,6 +508,7 @@ static bool parse(int argc, char **argv, options *o) {
         else if (strcmp(argv[k], "--no-calls") == 0) o->no_calls = true;
         else if (strcmp(argv[k], "--bare") == 0) o->bare = true;
         else if (strcmp(argv[k], "--graphs") == 0) o->graphs = true;
+        else if (strcmp(argv[k], "--deterministic") == 0) o->deterministic = true;
         else if (!has_word) return false;
         else if (strcmp(argv[k], "--device") == 0) o->device = argv[++k];
         else if (strcmp(argv[k], "--inputs") == 0) o->inputs = argv[++k];
@@ -524,7 +527,7 @@ int main(int argc, char **argv) {
     if (!parse(argc, argv, &s.o)) {
         fprintf(stderr, "usage: bench_gpu_subject [--device DEVICE] [--inputs DIR] [--outputs DIR] "
                         "[--rotate BYTES] [--seconds S] [--no-cache] [--no-calls] [--bare] "
-                        "[--graphs] MODEL.pt2\n");
+                        "[--graphs] [--deterministic] MODEL.pt2\n");
         return 2;
     }
     hn_status status = measure(&s);

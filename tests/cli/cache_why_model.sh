@@ -7,6 +7,7 @@ cat err
 why --threads 1
 echo "options:"
 why --threads 2 --no-fusion
+why --threads 1 --deterministic
 echo "touched:"
 touch -d 2020-01-01 m.pt2
 why --threads 1
