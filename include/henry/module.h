@@ -548,9 +548,9 @@ typedef struct hn_module_stats {
     /* Memory that the module has on the device which runs the kernels, if that is not the CPU: now,
      * at most so far, and of it weights and states. Libraries and the driver have more. */
     uint64_t device_bytes, device_peak_bytes, device_weights_bytes, device_states_bytes;
-    /* Of the sizes of a run that has ended: memory on the device for temporaries, inputs and
-     * outputs; what is alive of it at the same time at least; and scratch memory of kernels and
-     * libraries. 0: there was no run. */
+    /* Of the sizes of a run that has ended: memory on the device for temporaries, scratch memory of
+     * libraries among them, inputs and outputs; what is alive of it at the same time at least; and
+     * scratch memory apart from it, of kernels. 0: there was no run. */
     uint64_t plan_bytes, plan_least_bytes, scratch_bytes;
 } hn_module_stats;
 HN_API void hn_module_stats_get(hn_module *module, hn_module_stats *out);

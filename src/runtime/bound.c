@@ -7,6 +7,7 @@
  * memory. */
 #include "runtime/externs.h"
 #include "runtime/kernels.h"
+#include "runtime/lives.h"
 
 #include "base/checked.h"
 #include "base/compiler.h"
@@ -349,6 +350,7 @@ static hn_status resolve_extern(binder *x, const hnb_step *step, hn_run_step *ou
     if (hn_extern_is_prepared(own) && same) return NULL;
     hn_extern_release(own);
     own->call = call;
+    out->scratch_bytes = 0;
     hn_status status = hn_extern_prepare(own);
     const hn_code code = hn_status_code(status);
     if ((code == HN_UNSUPPORTED || code == HN_DEVICE) && step->kernel) {
@@ -359,8 +361,7 @@ static hn_status resolve_extern(binder *x, const hnb_step *step, hn_run_step *ou
         return resolve_kernel(x, step, out);
     }
     if (status) return status;
-    size_t *scratch = &x->bound->ext_scratch[out->place], bytes = hn_extern_scratch_bytes(own);
-    if (bytes > *scratch) *scratch = bytes;
+    out->scratch_bytes = hn_extern_scratch_bytes(own);
     return NULL;
 }
 
@@ -450,11 +451,19 @@ static hn_status number_steps(binder *x) {
                           .args = args,
                           .ext = ext,
                           .place = place,
+                          .scratch_at = -1,
                           .then_count = is_cond ? step->then_count : 0,
                           .body_count = is_cond ? step->then_count + step->otherwise_count : 0};
         args += hn_step_arg_count(step);
     }
     return NULL;
+}
+
+/* What an operation wants that has no place in the workspace. */
+static void count_scratch(hn_bound *bound, const hn_run_step *s) {
+    size_t *most = &bound->ext_scratch[s->place];
+    if (s->kind == HNB_STEP_EXTERN && s->scratch_at < 0 && s->scratch_bytes > *most)
+        *most = s->scratch_bytes;
 }
 
 /* What steps want in each place. */
@@ -474,9 +483,12 @@ static hn_status add_scratch(binder *x) {
 
 static hn_status resolve_steps(binder *x) {
     const hn_stage_list *list = &x->m->stages.steps;
-    for (uint32_t k = list->of ? list->first[x->stage] : 0;
-         k < (list->of ? list->first[x->stage + 1] : x->b->steps_count); k++)
-        HN_TRY(resolve_step(x, list->of ? list->items[k] : k));
+    const uint32_t first = list->of ? list->first[x->stage] : 0,
+                   end = list->of ? list->first[x->stage + 1] : x->b->steps_count;
+    for (uint32_t k = first; k < end; k++) HN_TRY(resolve_step(x, list->of ? list->items[k] : k));
+    HN_TRY(hn_scratch_place(x->m, x->bound));
+    for (uint32_t k = first; k < end; k++)
+        count_scratch(x->bound, &x->bound->steps[list->of ? list->items[k] : k]);
     return add_scratch(x);
 }
 

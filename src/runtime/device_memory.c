@@ -1,79 +1,10 @@
 /* device_memory.c: what a module has of its device's memory: counters, what the plan for some sizes
  * wants and needs, and the message when there is no more. */
-#include "runtime/module_impl.h"
+#include "runtime/lives.h"
 
 #include <stdlib.h>
 
 /* ---- what the plan needs ---- */
-
-/* A temporary in the workspace of the device, with the steps from the first to the last that
- * mention it. */
-typedef struct life {
-    int64_t begin, end; /* bytes */
-    uint32_t first, last;
-} life;
-
-static int by_begin(const void *a, const void *b) {
-    const life *x = a, *y = b;
-    return (x->begin > y->begin) - (x->begin < y->begin);
-}
-
-static bool is_planned(const hn_module *m, uint32_t buffer) {
-    return m->view.buffers[buffer].kind == HNB_BUFFER_TEMP && hn_buffer_is_remote(m, buffer);
-}
-
-static void mention(const hn_module *m, life *lives, uint32_t buffer, uint32_t step) {
-    if (!is_planned(m, buffer)) return;
-    if (step < lives[buffer].first) lives[buffer].first = step;
-    if (step > lives[buffer].last) lives[buffer].last = step;
-}
-
-static void find_lives(const hn_module *m, const hn_bound *bound, life *lives) {
-    hn_bound_buffer b;
-    for (uint32_t k = 0; k < m->view.buffers_count; k++) lives[k] = (life){.first = UINT32_MAX};
-    for (uint32_t k = 0; k < m->view.steps_count; k++)
-        for (uint32_t a = 0; a < hn_step_arg_count(&m->view.steps[k]); a++)
-            if (hn_bound_arg_get(m, bound, k, a, &b)) mention(m, lives, b.buffer, k);
-    for (uint32_t k = 0; k < m->view.outputs_count; k++)
-        if (m->view.outputs[k].kind == HNB_VALUE_TENSOR)
-            mention(m, lives, m->view.outputs[k].buffer, m->view.steps_count);
-    for (uint32_t k = 1; k < m->view.buffers_count; k++) {
-        if (!is_planned(m, k) || lives[k].first == UINT32_MAX) continue;
-        hn_bound_buffer_get(m, bound, k, &b);
-        lives[k].begin = hn_bound_value(bound, m->view.buffers[k].offset);
-        lives[k].end = lives[k].begin + b.bytes;
-    }
-}
-
-/* The bytes that are alive at a step. Two temporaries that share some (a result in the place of an
- * operand) count once. `lives` by `begin`. */
-static int64_t alive_at(const life *lives, uint32_t count, uint32_t step) {
-    int64_t sum = 0, until = 0;
-    for (uint32_t k = 0; k < count; k++) {
-        const life *l = &lives[k];
-        if (step < l->first || step > l->last || l->end <= until) continue;
-        sum += l->end - (l->begin > until ? l->begin : until);
-        until = l->end;
-    }
-    return sum;
-}
-
-/* One for each buffer. */
-static life *allocate_lives(const hn_module *m) {
-    return calloc(m->view.buffers_count + 1u, sizeof(life));
-}
-
-/* Sorts them. */
-static uint64_t most_alive(const hn_module *m, life *lives) {
-    int64_t most = 0;
-    const uint32_t count = m->view.buffers_count;
-    qsort(lives, count, sizeof *lives, by_begin);
-    for (uint32_t k = 0; k <= m->view.steps_count; k++) {
-        const int64_t alive = alive_at(lives, count, k);
-        if (alive > most) most = alive;
-    }
-    return (uint64_t)most;
-}
 
 /* Inputs and outputs that a run has on the device. They stay from its begin to its end. */
 static uint64_t io_bytes(const hn_module *m, const hn_bound *bound) {
@@ -118,25 +49,25 @@ void hn_device_memory_stats(const hn_module *m, hn_module_stats *out) {
 }
 
 /* Of a context that no run has, while it has none: with the lock held. False: there is no context. */
-static bool read_plan(const hn_module *m, hn_module_stats *out, life *lives) {
+static bool read_plan(const hn_module *m, hn_module_stats *out, hn_life *lives) {
     const hn_bound *bound = m->idle ? m->idle->bounds[0] : NULL;
     if (!bound) return false;
     const uint64_t io = io_bytes(m, bound);
     out->plan_bytes = io + bound->workspace_bytes[HN_PLACE_KERNELS];
     out->plan_least_bytes = io;
     out->scratch_bytes = bound->scratch_bytes[HN_PLACE_KERNELS];
-    if (lives) find_lives(m, bound, lives);
+    if (lives) hn_lives_find(m, bound, lives);
     return lives != NULL;
 }
 
 /* Runs that begin wait for the lock: what takes longer than a look at each step is done behind it. */
 void hn_device_plan_stats(hn_module *m, hn_module_stats *out) {
     if (m->place_count == 1) return;
-    life *lives = allocate_lives(m);
+    hn_life *lives = hn_lives_allocate(m);
     pthread_mutex_lock(&m->lock);
     const bool has_lives = read_plan(m, out, lives);
     pthread_mutex_unlock(&m->lock);
-    if (has_lives) out->plan_least_bytes += most_alive(m, lives);
+    if (has_lives) out->plan_least_bytes += hn_lives_most(m, lives);
     free(lives);
 }
 
@@ -172,10 +103,10 @@ static void print_usage(const hn_module *m, hn_strbuf *out) {
 }
 
 static uint64_t least_bytes(const hn_module *m, const hn_bound *bound) {
-    life *lives = allocate_lives(m);
+    hn_life *lives = hn_lives_allocate(m);
     if (!lives) return 0;
-    find_lives(m, bound, lives);
-    const uint64_t bytes = most_alive(m, lives);
+    hn_lives_find(m, bound, lives);
+    const uint64_t bytes = hn_lives_most(m, lives);
     free(lives);
     return bytes;
 }

@@ -1,10 +1,9 @@
 /* early.c: see early.h. */
 #include "runtime/early.h"
 
+#include "base/pages.h"
 #include "base/thread.h"
 #include "base/trace.h"
-
-#include <sys/mman.h>
 
 /* ---- libraries ---- */
 
@@ -30,14 +29,10 @@ static void find_kinds(const hn_bundle *b, hn_early *e) {
 
 /* ---- memory ---- */
 
-/* Pages are there when they are written to for the first time. Where the system does not do that at
- * once, it comes later. */
 static void *make(void *context) {
     const hn_early *e = context;
     const int64_t begin = hn_now_ns();
-#ifdef MADV_POPULATE_WRITE
-    (void)madvise(e->memory.at, e->memory.bytes, MADV_POPULATE_WRITE);
-#endif
+    hn_pages_make(e->memory.at, e->memory.bytes);
     hn_trace_span("run", "memory for copies is made", begin, hn_now_ns());
     return NULL;
 }
@@ -56,14 +51,11 @@ static hn_copy_memory map_memory(const hn_module *m) {
     if (!has_weights(&m->view)) return (hn_copy_memory){.at = NULL};
     for (uint32_t k = 1; k < m->view.storages_count; k++) bytes += m->view.storages[k].bytes;
     const size_t wanted = hn_upload_memory_bytes(m, bytes);
-    void *at = wanted
-                   ? mmap(NULL, wanted, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
-                   : MAP_FAILED;
-    return at == MAP_FAILED ? (hn_copy_memory){.at = NULL} : (hn_copy_memory){at, wanted};
+    return (hn_copy_memory){hn_pages_map(wanted), wanted};
 }
 
 void hn_copy_memory_free(hn_copy_memory *memory) {
-    if (memory->at) (void)munmap(memory->at, memory->bytes);
+    hn_pages_unmap(memory->at, memory->bytes);
     *memory = (hn_copy_memory){.at = NULL};
 }
 

@@ -38,7 +38,9 @@ static hn_status run_here(hn_ext_call *call, void *const *args, void *scratch) {
 hn_status hn_extern_run(const hn_context *c, const hn_run_step *s, hn_device_fault *out) {
     const hn_context_place *place = &c->places[s->place];
     hn_run_extern *x = s->ext;
+    uint8_t *scratch =
+        s->scratch_at < 0 ? place->scratch.memory : place->workspace.memory + s->scratch_at;
     *out = (hn_device_fault){.is_set = false};
-    if (!x->own) return run_here(&x->call, s->args, place->scratch.memory);
-    return own_of(x)->run(place->queue, x->own, s->index, s->args, place->scratch.memory, out);
+    if (!x->own) return run_here(&x->call, s->args, scratch);
+    return own_of(x)->run(place->queue, x->own, s->index, s->args, scratch, out);
 }

@@ -102,6 +102,10 @@ typedef struct hn_run_step {
     };
     size_t bytes;       /* of COPY */
     hn_run_extern *ext; /* of EXTERN */
+    /* of EXTERN: scratch memory that it wants, and where in the workspace it has it; < 0: it is the
+     * context's own */
+    size_t scratch_bytes;
+    int64_t scratch_at;
 } hn_run_step;
 
 /* An operand address that is not fixed: *slot = base + offset. */

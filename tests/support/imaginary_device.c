@@ -28,6 +28,7 @@ void imaginary_reset(void) {
     atomic_store(&imaginary.finishes, 0);
     atomic_store(&imaginary.operation_runs, 0);
     atomic_store(&imaginary.kinds, 0);
+    atomic_store(&imaginary.scratch, 0);
     atomic_store(&imaginary.refuses, false);
     atomic_store(&imaginary.fail_copies, false);
 }
@@ -244,14 +245,18 @@ static void run_launch(imaginary_queue *q, const work *w) {
 
 struct hn_device_operation {
     hn_ext_call call;
-    uint32_t waiting; /* runs that were not done yet */
+    size_t more_scratch; /* bytes, behind what the call wants */
+    uint32_t waiting;    /* runs that were not done yet */
 };
 
 static void run_operation(imaginary_queue *q, const work *w) {
     hn_ext_call *call = &w->operation->call;
     for (uint32_t k = 0; k < HN_EXT_MAX_OPERANDS; k++)
         if (call->dtypes[k]) call->operands[k] = bytes_at(w->args[k], 0);
-    hn_status status = hn_ext_run(call, w->bytes ? bytes_at(w->to, w->bytes) : NULL);
+    uint8_t *scratch = w->bytes ? bytes_at(w->to, w->bytes) : NULL;
+    if (scratch) memset(scratch, 0xee, w->bytes);
+    hn_status status = hn_ext_run(call, scratch);
+    if (scratch) memset(scratch, 0xee, w->bytes);
     q->clock_ns += 1000;
     if (status && !q->fault.is_set) q->fault = (hn_device_fault){.is_set = true, .step = w->step};
     hn_status_free(status);
@@ -387,6 +392,7 @@ static hn_status operation_prepare(hn_dev *dev, const hn_ext_call *call,
     hn_device_operation *o = calloc(1, sizeof *o);
     if (!o) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for an operation");
     o->call = *call;
+    o->more_scratch = atomic_load(&imaginary.scratch);
     o->call.threads = 1;
     o->call.team = NULL;
     o->call.shared = NULL;
@@ -406,7 +412,7 @@ static hn_status operation_prepare(hn_dev *dev, const hn_ext_call *call,
 }
 
 static size_t operation_scratch_bytes(const hn_device_operation *o) {
-    return o->call.scratch_bytes;
+    return o->call.scratch_bytes + o->more_scratch;
 }
 
 static hn_status operation_run(hn_queue *queue, hn_device_operation *o, uint32_t step,
@@ -416,7 +422,7 @@ static hn_status operation_run(hn_queue *queue, hn_device_operation *o, uint32_t
               .operation = o,
               .step = step,
               .to = scratch,
-              .bytes = o->call.scratch_bytes};
+              .bytes = operation_scratch_bytes(o)};
     *out = (hn_device_fault){.is_set = false};
     if (fails()) return failure("operation_run");
     if (step >= q->step_count || (w.bytes && (uintptr_t)scratch % ALIGN))

@@ -20,6 +20,7 @@ typedef struct imaginary_state {
     atomic_bool stays_lost;   /* ... from the one that `fail_at` counts on */
     atomic_bool refuses;      /* it takes no operation */
     atomic_bool fail_copies;  /* copies to it fail */
+    atomic_size_t scratch;    /* bytes: operations want so much more, and write to all of it */
     atomic_size_t memory;     /* bytes that are allocated */
     atomic_size_t memory_max; /* allocations beyond it fail; 0: no limit */
     atomic_uint open, queues, programs, events, operations; /* that are there now */

@@ -103,9 +103,9 @@ typedef struct hn_device_usage {
     uint64_t limit_bytes; /* 0: none */
     uint64_t free_bytes;  /* that the whole device has left; 0: unknown */
     int64_t libraries_ns; /* time of loading its libraries so far ... */
-    int64_t start_ns;     /* ... of the first question to each, for which it loads what it has ... */
-    int64_t choose_ns;    /* ... of asking them how other operations are done ... */
-    int64_t first_ns;     /* ... and of the host in the first run of each operation */
+    int64_t start_ns;  /* ... of the first question to each, for which it loads what it has ... */
+    int64_t choose_ns; /* ... of asking them how other operations are done ... */
+    int64_t first_ns;  /* ... and of the host in the first run of each operation */
 } hn_device_usage;
 
 /* Steps of a run that were recorded, to be given to the device again as one piece of work. A row's

@@ -150,6 +150,51 @@ TEST(operations_of_the_device) { check_product(PRODUCT_OF_SCALED("matmul", "on o
 #define OR_KERNEL PRODUCT_OF_SCALED("matmul or k9", "extent(1) threads 1 on opencl ")
 TEST(operations_that_may_be_a_kernel) { check_product(OR_KERNEL, 1, 0); }
 
+/* Scratch memory of an operation lies between the temporaries that are alive then, where there is
+ * room: b5 is not any more. It is what the plan needs at least, if that is more. */
+#define BESIDE_OTHERS                                                                              \
+    "buffer b1 : input f32[2, 2] source 0 buffer b2 : temp f32[2, 2] bytes(16) "                   \
+    "buffer b3 : temp f32[2, 2] bytes(16) buffer b4 : output f32[2, 2] bytes(16) "                 \
+    "buffer b5 : temp f32[65536] bytes(262144) buffer b6 : temp f32[2, 2] bytes(16) " KERNELS      \
+    "input \"x\" : f32[2, 2] strides [2, 1] in b1 call k4(b1 f32, out b6 f32) extent(4) "          \
+    "call k4(b6 f32, out b5 f32) extent(4) call k4(b5 f32, out b2 f32) extent(4) "                 \
+    "extern matmul(out b3 f32, b2 f32, b2 f32, none, none) " PRODUCT_PARAMS "on opencl "           \
+    "call k1(b3 f32, b6 f32, out b4 f32) extent(4) "                                               \
+    "output tensor \"y\" : f32[2, 2] strides [2, 1] in b4"
+
+static void run_beside_others(size_t scratch, hn_module_stats *stats) {
+    imaginary_reset();
+    *stats = (hn_module_stats){0};
+    hn_module *m = load_text(BESIDE_OTHERS, NULL);
+    float x[4] = {1, 2, 3, 4};
+    hn_tensor *in[1] = {F32(x, 2, 2)}, *out[1] = {NULL};
+    if (!m) return;
+    atomic_store(&imaginary.scratch, scratch);
+    for (int k = 0; k < 2; k++) {
+        EXPECT_OK(hn_module_run(m, in, 1, out, 1));
+        const float *y = hn_tensor_data(out[0]);
+        EXPECT(y && y[0] == 64 * 7 + 2 && y[1] == 64 * 10 + 4 && y[2] == 64 * 15 + 6 &&
+               y[3] == 64 * 22 + 8);
+        hn_tensor_release(out[0]), out[0] = NULL;
+    }
+    hn_module_stats_get(m, stats);
+    EXPECT_INT(stats->scratch_bytes, 0);
+    hn_tensor_release(in[0]);
+    hn_module_release(m);
+    expect_nothing_left();
+}
+
+TEST(scratch_memory_of_operations) {
+    enum { IO = 2 * 16, LARGE = 262144, MORE = 1 << 20 };
+    hn_module_stats stats;
+    run_beside_others(4096, &stats);
+    EXPECT_INT(stats.plan_bytes, IO + LARGE + 2 * 64);
+    EXPECT_INT(stats.plan_least_bytes, IO + LARGE + 2 * 16);
+    run_beside_others(MORE, &stats);
+    EXPECT(stats.plan_least_bytes >= IO + 3 * 16 + MORE);
+    EXPECT(stats.plan_bytes > stats.plan_least_bytes);
+}
+
 TEST(operations_that_the_device_refuses) {
     imaginary_reset();
     for (int has_kernel = 0; has_kernel < 2; has_kernel++) {
