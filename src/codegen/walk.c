@@ -284,7 +284,7 @@ static void put_begins(walk *w, bool has_scratch) {
 /* A block's memory is there until the others have read it. */
 static void put_end(walk *w) {
     const hn_vector_words *v = w->l->vectors;
-    if (walk_is_cluster(w)) walk_put_barrier(w);
+    if (walk_is_cluster(w)) walk_put_line(w, w->l->clusters->leave, HN_DTYPE_NONE, NULL);
     if (w->streams) walk_put_line(w, v->fence, HN_DTYPE_NONE, NULL);
     if (w->checks_narrow) walk_put_line(w, v->narrow_end, HN_DTYPE_NONE, NULL);
     if (w->l->end) walk_put_line(w, w->l->end, HN_DTYPE_NONE, NULL);

@@ -84,6 +84,7 @@ typedef struct hn_cluster_words {
     const char *head, *numbers; /* as those of the language; $1: blocks of a group, and of `numbers`
                                    $2: threads of a block */
     const char *barrier;        /* of all threads of the group */
+    const char *leave;          /* the same where a block ends: nobody reads what it wrote */
     const char *far;            /* shared memory $0[$1] of block $2 */
 } hn_cluster_words;
 

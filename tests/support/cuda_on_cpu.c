@@ -287,6 +287,8 @@ static const char *const ptx[][2] = {
     {"asm volatile(\"barrier.cluster.arrive.release;\\nbarrier.cluster.wait.acquire;\" ::: "
      "\"memory\");",
      "cuda_wait();"},
+    {"asm volatile(\"barrier.cluster.arrive.relaxed;\\nbarrier.cluster.wait;\" ::: \"memory\");",
+     "cuda_wait();"},
     {FAR_TEXT("f32", "f"), far_c},
     {FAR_TEXT("f64", "d"), far_c},
     {FAR_TEXT("b32", "r"), far_c},

@@ -15,6 +15,7 @@ static const hn_cluster_words clusters = {
         "extern \"C\" __global__ void __cluster_dims__($1, 1, 1) __launch_bounds__($0$2)\nKERNEL(",
     .numbers = "const $0 group = blockIdx.x / $1, thread = threadIdx.x + blockIdx.x % $1 * $2;",
     .barrier = "cluster_wait();",
+    .leave = "cluster_leave();",
     .far = "far(&$0[$1], $2)",
 };
 

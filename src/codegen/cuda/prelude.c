@@ -160,6 +160,11 @@ static const hn_snippet snippets[] = {
      FN "void cluster_wait() {\n"
         "  asm volatile(\"barrier.cluster.arrive.release;\\nbarrier.cluster.wait.acquire;\" ::: "
         "\"memory\");\n}\n"},
+    /* ... at the end, where a thread has used what it read: it waits for no write of its own */
+    {"cluster_leave",
+     FN "void cluster_leave() {\n"
+        "  asm volatile(\"barrier.cluster.arrive.relaxed;\\nbarrier.cluster.wait;\" ::: "
+        "\"memory\");\n}\n"},
 #define FAR(type, kind, letter)                                                                    \
     FN type " far(const " type " *x, int block) {\n"                                               \
             "  " type " y;\n"                                                                      \

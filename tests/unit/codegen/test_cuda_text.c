@@ -83,7 +83,7 @@ TEST(a_group_of_several_blocks_is_a_cluster) {
         "    const float v = __shfl_xor_sync(0xffffffffu, r0, k);\n"
         "    r0 = (r0 + v);\n"
         "  }\n"
-        "  cluster_wait();\n"
+        "  cluster_leave();\n"
         "}\n");
     EXPECT_OK(hn_form_text(f, &hn_cuda_language, &x.arena, &x.arena, &code));
     EXPECT_INT(code.threads, 64);
