@@ -110,8 +110,8 @@ static const hn_target others[] = {
     CUDA("sm_100a", hn_gpu_facts_sm_100, 1100),
     CUDA("sm_120", hn_gpu_facts_sm_120, 1120),
     CUDA("compute_80", hn_gpu_facts_sm_80, 80),
-    CUDA("compute_90", hn_gpu_facts_sm_90, 90),
-    CUDA("compute_100", hn_gpu_facts_sm_100, 100),
+    CUDA("compute_90", hn_gpu_facts_compute_90, 90),
+    CUDA("compute_100", hn_gpu_facts_compute_100, 100),
     CUDA("compute_120", hn_gpu_facts_sm_120, 120),
 };
 

@@ -106,6 +106,7 @@ static void put_stmt(walk *w, hn_fid at) {
     case HN_FORM_ACROSS: break; /* put_block's */
     case HN_FORM_BEFORE: walk_put_before(w, at); return;
     case HN_FORM_MOVE: walk_put_move(w, s); return;
+    case HN_FORM_AWAIT: walk_put_await(w, s); return;
     case HN_FORM_PREFETCH: walk_put_prefetch(w, s); return;
     case HN_FORM_TRANSPOSE: walk_put_transpose(w, s); return;
     case HN_FORM_IF_ALIGNED: put_if_aligned(w, s); return;
@@ -170,6 +171,26 @@ static void put_shared_memories(walk *w) {
                       OPERANDS(TEXT(w->l->elements[memory->dtype]), TEXT(walk_memory(m).text),
                                INDEX(memory->elems)));
     }
+}
+
+/* All staged memories are parts of one, in the order of their numbers. */
+static uint32_t put_staged_memories(walk *w) {
+    int64_t bytes = 0, elems;
+    for (hn_fmem m = 1; m < w->f->memories.count; m++) {
+        const hn_form_memory *memory = &w->f->memories.items[m];
+        if (memory->space != HN_SPACE_STAGED) continue;
+        if (!w->l->stages || !hn_sym_is_int(w->f->sym, memory->elems, &elems)) {
+            walk_fail(w, HN_ERROR(HN_UNSUPPORTED, "%s has no such staged memory", w->l->name));
+            continue;
+        }
+        if (!bytes) walk_put_line(w, w->l->stages->begin, HN_DTYPE_NONE, NULL);
+        walk_put_line(w, w->l->stages->part, HN_DTYPE_NONE,
+                      OPERANDS(TEXT(w->l->elements[memory->dtype]), TEXT(walk_memory(m).text),
+                               TEXT(walk_number((uint32_t)(bytes / HN_FORM_ACCESS_BYTES)).text)));
+        bytes += (elems * hn_dtype_facts(memory->dtype)->size_bytes + HN_FORM_ACCESS_BYTES - 1) /
+                 HN_FORM_ACCESS_BYTES * HN_FORM_ACCESS_BYTES;
+    }
+    return (uint32_t)bytes;
 }
 
 static void put_private_memories(walk *w) {
@@ -303,6 +324,7 @@ static void put_body(walk *w, hn_expr group_bytes) {
     put_begins(w, group_bytes != 0);
     put_scratch_memories(w, group_bytes);
     put_shared_memories(w);
+    w->staged_bytes = put_staged_memories(w);
     if (!w->f->lanes) walk_put_exchanges(w);
     put_private_memories(w);
     walk_put_registers(w);
@@ -403,6 +425,7 @@ hn_status hn_form_text(const hn_form *f, const hn_language *language, hn_arena *
     if (language->vectors) HN_TRY(walk_count_vectors(&w));
     hn_strbuf_init(&w.out);
     hn_status status = put_function(&w, out->scratch_bytes);
+    out->shared_bytes = w.staged_bytes;
     if (!status) status = finish(&w, out);
     hn_strbuf_deinit(&w.out);
     return status;

@@ -88,10 +88,18 @@ typedef struct hn_cluster_words {
     const char *far;            /* shared memory $0[$1] of block $2 */
 } hn_cluster_words;
 
+/* What a language has for staged memory. */
+typedef struct hn_stage_words {
+    const char *begin, *part; /* all of it; $0 *$1: from piece $2 of 16 bytes on */
+    const char *move;         /* to $0 + $1 from $2 + $3, 16 bytes */
+    const char *await[HN_FORM_BATCHES_MOST + 1]; /* by how many batches may be under way */
+} hn_stage_words;
+
 struct hn_language {
     const char *name;                 /* for messages */
     const hn_vector_words *vectors;   /* NULL: forms of groups only */
     const hn_cluster_words *clusters; /* NULL: a group is one block */
+    const hn_stage_words *stages;     /* NULL: there is no staged memory */
 
     /* the function */
     const char *head; /* up to its arguments; $0: threads of a block, $2: behind it a comma and how

@@ -49,6 +49,7 @@ typedef struct walk {
     bool in_vector;
     bool checks_narrow, streams; /* the function has such statements */
     hn_status failed;            /* the first error */
+    uint32_t staged_bytes;       /* that the text takes */
 } walk;
 
 /* What stands for "$k" in a template: a text; or an index, of the first lane or of lane `lane`. */
@@ -145,6 +146,7 @@ void walk_put_barrier(walk *w);
 hn_fid walk_put_across(walk *w, hn_fid s);
 void walk_put_before(walk *w, hn_fid s);
 void walk_put_move(walk *w, const hn_form_stmt *s);
+void walk_put_await(walk *w, const hn_form_stmt *s);
 
 /* ---- walk_vectors.c: loads, stores and loops over lanes, of languages with vectors ---- */
 

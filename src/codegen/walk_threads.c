@@ -458,9 +458,16 @@ void walk_put_move(walk *w, const hn_form_stmt *s) {
         put_one_move(w, s);
         return;
     }
-    const char *type = w->l->elements[w->f->memories.items[s->memory].dtype];
-    walk_put_line(w, w->l->move, HN_DTYPE_NONE,
+    const hn_form_memory *to = &w->f->memories.items[s->memory];
+    const char *type = w->l->elements[to->dtype];
+    const bool is_staged = to->space == HN_SPACE_STAGED && w->l->stages;
+    walk_put_line(w, is_staged ? w->l->stages->move : w->l->move, HN_DTYPE_NONE,
                   OPERANDS(TEXT(walk_memory(s->memory).text), INDEX(s->index),
                            TEXT(walk_memory(s->from).text), INDEX(s->from_index),
                            TEXT(walk_number(s->count).text), TEXT(type)));
+}
+
+void walk_put_await(walk *w, const hn_form_stmt *s) {
+    if (!w->l->stages) return; /* there is nothing to wait for */
+    walk_put_line(w, w->l->stages->await[s->count], HN_DTYPE_NONE, NULL);
 }

@@ -128,7 +128,7 @@ static const hn_operations nvidia_operations = {
  * the highest clock. Reads under way: bandwidth times latency, and a quarter more. Clusters are of
  * up to 8 blocks from sm_90 on; what their barrier and a read of another block's memory take, some
  * 250 cycles each, is NVIDIA's guide's and not measured here. */
-#define NVIDIA_FACTS(processors, threads, groups_, clusters, shared_kb, gigabytes_a_s,             \
+#define NVIDIA_FACTS(processors, threads, groups_, clusters, shared_kb, staged_kb, gigabytes_a_s,  \
                      additions_a_ns)                                                               \
     {                                                                                              \
         .limits = {.operations = &nvidia_operations,                                               \
@@ -155,19 +155,22 @@ static const hn_operations nvidia_operations = {
                    .mixed_combines_once = true},                                                   \
         .warp = 32, .shuffle = 32, .threads_max = 1024, .blocks_max = (clusters),                  \
         .blocks_row_elems = 8192, .shared_bytes = 48 << 10, .shared_all_bytes = (shared_kb) << 10, \
-        .registers = 65536, .registers_thread = 255, .vector_bytes = 16, .atomic_bytes = 8,        \
+        .staged_bytes = (staged_kb) << 10, .staged_row_elems = 8192, .registers = 65536,           \
+        .registers_thread = 255, .vector_bytes = 16, .atomic_bytes = 8,                            \
         .multiprocessors = (processors), .resident = (threads), .groups = (groups_),               \
         .bytes_per_ns = (gigabytes_a_s), .cache_bytes_per_ns = 2 * (gigabytes_a_s),                \
         .latency_ns = 800, .flight_bytes = 1000.0 * (gigabytes_a_s) / (processors),                \
         .ops_per_ns = (additions_a_ns), .barrier_ns = 20, .blocks_ns = 400, .launch_ns = 3000,     \
     }
 
-const hn_gpu_facts hn_gpu_facts_sm_80 = NVIDIA_FACTS(108, 2048, 32, 1, 164, 1850, 9700);
-const hn_gpu_facts hn_gpu_facts_sm_86 = NVIDIA_FACTS(84, 1536, 16, 1, 100, 630, 18700);
-const hn_gpu_facts hn_gpu_facts_sm_89 = NVIDIA_FACTS(142, 1536, 24, 1, 100, 780, 45800);
-const hn_gpu_facts hn_gpu_facts_sm_90 = NVIDIA_FACTS(132, 2048, 32, 8, 228, 4300, 33400);
-const hn_gpu_facts hn_gpu_facts_sm_100 = NVIDIA_FACTS(148, 2048, 32, 8, 228, 7200, 37200);
-const hn_gpu_facts hn_gpu_facts_sm_120 = NVIDIA_FACTS(170, 1536, 24, 8, 100, 1600, 52400);
+const hn_gpu_facts hn_gpu_facts_sm_80 = NVIDIA_FACTS(108, 2048, 32, 1, 164, 96, 1850, 9700);
+const hn_gpu_facts hn_gpu_facts_sm_86 = NVIDIA_FACTS(84, 1536, 16, 1, 100, 96, 630, 18700);
+const hn_gpu_facts hn_gpu_facts_sm_89 = NVIDIA_FACTS(142, 1536, 24, 1, 100, 96, 780, 45800);
+const hn_gpu_facts hn_gpu_facts_sm_90 = NVIDIA_FACTS(132, 2048, 32, 8, 228, 224, 4300, 33400);
+const hn_gpu_facts hn_gpu_facts_sm_100 = NVIDIA_FACTS(148, 2048, 32, 8, 228, 224, 7200, 37200);
+const hn_gpu_facts hn_gpu_facts_compute_90 = NVIDIA_FACTS(132, 2048, 32, 8, 228, 96, 4300, 33400);
+const hn_gpu_facts hn_gpu_facts_compute_100 = NVIDIA_FACTS(148, 2048, 32, 8, 228, 96, 7200, 37200);
+const hn_gpu_facts hn_gpu_facts_sm_120 = NVIDIA_FACTS(170, 1536, 24, 8, 100, 96, 1600, 52400);
 
 const hn_cpu_facts hn_cpu_facts_common = {
     .limits = {.operations = &hn_operations_all,

@@ -15,6 +15,9 @@ typedef struct hn_gpu_facts {
     int64_t blocks_row_elems;
     uint32_t shared_bytes;     /* of a group; */
     uint32_t shared_all_bytes; /* of a multiprocessor */
+    uint32_t staged_bytes; /* staged memory of a group; 0: there is none. Only rows of at least so
+                                  many elements take it: */
+    int64_t staged_row_elems;
     uint32_t registers;        /* of a multiprocessor, of 32 bits; */
     uint32_t registers_thread; /* most that a thread has */
     uint32_t vector_bytes;     /* of an access of a thread */
@@ -46,6 +49,9 @@ extern const hn_gpu_facts hn_gpu_facts_sm_89;  /* L40S */
 extern const hn_gpu_facts hn_gpu_facts_sm_90;  /* H200 */
 extern const hn_gpu_facts hn_gpu_facts_sm_100; /* B200 */
 extern const hn_gpu_facts hn_gpu_facts_sm_120; /* RTX 5090 */
+/* What runs on later ones, too, takes no more staged memory than all of them have. */
+extern const hn_gpu_facts hn_gpu_facts_compute_90;  /* otherwise as sm_90 */
+extern const hn_gpu_facts hn_gpu_facts_compute_100; /* otherwise as sm_100 */
 
 /* How many vectors go side by side, by the cost of an element: the count of the first row whose
  * `cost_max` is not below the cost. At most HN_CPU_UNROLL_MAX (cpu.h). */

@@ -228,6 +228,10 @@ void hn_form_move(hn_form *f, hn_fmem to, hn_expr index, hn_fmem from, hn_expr f
                                         .count = count});
 }
 
+void hn_form_await(hn_form *f, uint32_t but) {
+    (void)hn_form_add(f, (hn_form_stmt){.kind = HN_FORM_AWAIT, .count = but});
+}
+
 void hn_form_across(hn_form *f, hn_freg reg) {
     if (reg < f->registers.count) f->registers.items[reg].across = true;
     (void)hn_form_add(f, (hn_form_stmt){.kind = HN_FORM_ACROSS, .reg = reg});

@@ -39,6 +39,8 @@ typedef enum hn_space {
     HN_SPACE_SCRATCH,  /* slow memory of a group, not initialised */
     HN_SPACE_PRIVATE,  /* registers of a thread, not initialised: indices are numbers when loops are
                           unrolled */
+    HN_SPACE_STAGED,   /* SHARED, much of it: only MOVEs of 16 bytes reach it, from arguments and to
+                          PRIVATE memory. What is moved there is there behind an AWAIT */
     HN_SPACE_COUNT
 } hn_space;
 
@@ -93,8 +95,10 @@ typedef enum hn_form_kind {
                        threads before; `all` = it combined with all of them. In the order of the
                        threads of the row; all threads of the group come here */
     HN_FORM_MOVE, /* memory[index + k] = from[from_index + k] for all k < count, in accesses of up to
-                     HN_FORM_ACCESS_BYTES; one of the two is PRIVATE. Both begin at multiples of the
-                     bytes of such an access, and arguments do so as well */
+                     HN_FORM_ACCESS_BYTES; one of the two is PRIVATE, or STAGED. Both begin at
+                     multiples of the bytes of such an access, and arguments do so as well */
+    HN_FORM_AWAIT, /* ends a batch of the thread's MOVEs to STAGED memory; those of all its batches but
+                      the last `count` are there */
     /* in forms of ranges */
     HN_FORM_LANES,  /* `var` from `begin` while below `end`, in steps of vectors: see hn_form_lanes.
                        `var` is known in its VECTORs */
@@ -184,7 +188,7 @@ typedef struct hn_form_stmt {
     uint32_t width, pitch; /* ACROSS of threads, BEFORE; 0 of lanes */
     hn_fmem from;          /* MOVE; */
     hn_expr from_index;
-    uint32_t count; /* a power of two */
+    uint32_t count; /* MOVE: a power of two; AWAIT */
     hn_fid value,
         position; /* STORE, STEP, SET: VALUEs; position: I64, for registers that keep one; else 0 */
     hn_form_lanes lanes; /* LANES */
@@ -220,6 +224,9 @@ uint32_t hn_form_exchanged(uint32_t threads, uint32_t warp, uint32_t width, uint
 /* Of a MOVE: its most elements; its widest access, and where arguments of forms of groups begin: at multiples. Who
  * launches a kernel copies what begins elsewhere. */
 enum { HN_FORM_ACCESS_BYTES = 16, HN_FORM_MOVE_MOST = 16 };
+
+/* An AWAIT leaves at most so many batches under way. */
+enum { HN_FORM_BATCHES_MOST = 2 };
 
 /* A group is at most so many blocks. */
 enum { HN_FORM_BLOCKS_MOST = 8 };
@@ -317,6 +324,7 @@ void hn_form_before(hn_form *f, hn_freg reg, hn_freg all, uint32_t width, uint32
 void hn_form_unrolled(hn_form *f, hn_expr var, uint32_t count);
 void hn_form_move(hn_form *f, hn_fmem to, hn_expr index, hn_fmem from, hn_expr from_index,
                   uint32_t count);
+void hn_form_await(hn_form *f, uint32_t but);
 /* In a form of ranges; marks the register as one whose lanes are combined. */
 void hn_form_across(hn_form *f, hn_freg reg);
 /* In a form of groups, likewise. */

@@ -1,7 +1,14 @@
-/* gpu_ahead.c: rows that are read ahead: the next row goes into registers while one is computed.
+/* gpu_ahead.c: rows that are read ahead, while one is computed.
  *
- * So do single elements that a row has beside those that go along it, such as its mean: each would be
- * a read that all threads wait for, and one of a sector of rows comes from memory. */
+ * The next row goes into registers of its own; or, where these do not suffice, the next rows are on
+ * their way to staged memory, and each phase reads from there. When a row's last phase has read a
+ * vector, one of a later row takes its place.
+ *
+ *     for rows of the slab { await; the phases of a row: { move m2[V*u] = m7[turn, u, thread] ...
+ *                            in the last one: move m7[turn, u, thread] = the same of a later row } }
+ *
+ * Single elements that a row has beside those that go along it, such as its mean, are read ahead as
+ * well: each would be a read that all threads wait for, and one of a sector of rows comes from memory. */
 #include "kernel/gpu_vectors.h"
 
 hn_gpu_array *hn_gpu_find_single(hn_gpu_planner *pl, hn_buf b, hn_expr index) {
@@ -42,6 +49,75 @@ static void list_singles(hn_gpu_planner *pl) {
     }
 }
 
+/* ---- staged memory: each thread reads what it has moved there itself ---- */
+
+static hn_fmem add_stage(hn_gpu_planner *pl, const hn_gpu_array *a) {
+    const hn_gpu_layout *l = pl->layout;
+    const hn_form_memory memory = {
+        .space = HN_SPACE_STAGED,
+        .dtype = pl->p->buffers.items[a->buffer].dtype,
+        .elems = hn_gpu_num(pl, (int64_t)l->stages * l->unroll * l->vector * l->width * l->rows)};
+    return hn_form_add_memory(pl->f, memory);
+}
+
+/* Threads that are neighbours have neighbouring pieces. */
+static hn_expr place_in_stage(const hn_gpu_planner *pl, const hn_gpu_vec *v, hn_expr turn) {
+    const hn_gpu_layout *l = pl->layout;
+    hn_expr at = hn_sym_add(pl->sym, hn_sym_mul(pl->sym, turn, hn_gpu_num(pl, l->unroll)), v->u);
+    at = hn_sym_mul(pl->sym, at, hn_gpu_num(pl, (int64_t)l->width * l->rows));
+    return hn_sym_mul(pl->sym, hn_sym_add(pl->sym, at, pl->f->thread), hn_gpu_num(pl, l->vector));
+}
+
+/* The vector at hand, of the row of that number. */
+static void emit_staging(hn_gpu_planner *pl, const hn_gpu_vec *v, hn_expr number, hn_expr turn) {
+    hn_expr vars[HN_MAX_RANK];
+    for (uint32_t d = 0; d < pl->k->rank; d++)
+        vars[d] = hn_form_symbol(pl->f, hn_gpu_extent(pl, pl->k->vars[d]));
+    hn_gpu_emit_coordinates(pl, number, vars, pl->k->rank);
+    for (uint32_t k = 0; k < pl->arrays.count; k++) {
+        const hn_gpu_array *a = &pl->arrays.items[k];
+        if (!a->stage) continue;
+        hn_expr from = hn_gpu_first_index(pl, v, a->index);
+        hn_form_move(pl->f, a->stage, place_in_stage(pl, v, turn),
+                     hn_form_argument(pl->f, a->buffer, 0, false),
+                     hn_sym_subst(pl->sym, from, pl->k->vars, vars, pl->k->rank),
+                     pl->layout->vector);
+    }
+}
+
+void hn_gpu_emit_first_stages(hn_gpu_planner *pl, const hn_gpu_run *run, hn_expr number) {
+    const uint32_t stages = pl->layout->stages;
+    for (uint32_t s = 0; s < stages; s++) {
+        hn_expr row = hn_sym_add(pl->sym, number, hn_gpu_num(pl, (int64_t)s * pl->layout->rows));
+        hn_form_if(pl->f, row, pl->rows_end);
+        hn_gpu_vec v = hn_gpu_begin_vectors(pl, run, false);
+        emit_staging(pl, &v, row, hn_gpu_num(pl, s));
+        hn_gpu_end_vectors(pl, &v);
+        hn_form_close(pl->f);
+        if (s + 1 < stages) hn_form_await(pl->f, stages - 1);
+    }
+}
+
+void hn_gpu_emit_staged_reads(hn_gpu_planner *pl, const hn_gpu_vec *v) {
+    for (uint32_t k = 0; k < pl->arrays.count; k++) {
+        const hn_gpu_array *a = &pl->arrays.items[k];
+        if (a->stage && hn_gpu_is_read(pl, a))
+            hn_form_move(pl->f, a->memory, hn_gpu_first_in(pl, v), a->stage,
+                         place_in_stage(pl, v, pl->turn), pl->layout->vector);
+    }
+}
+
+void hn_gpu_emit_refill(hn_gpu_planner *pl, const hn_gpu_vec *v) {
+    const hn_gpu_layout *l = pl->layout;
+    if (!l->stages || pl->phase != pl->last_read) return;
+    hn_expr next = hn_sym_add(pl->sym, pl->number, hn_gpu_num(pl, (int64_t)l->stages * l->rows));
+    hn_form_if(pl->f, next, pl->rows_end);
+    emit_staging(pl, v, next, pl->turn);
+    hn_form_close(pl->f);
+}
+
+/* ---- */
+
 void hn_gpu_prepare_ahead(hn_gpu_planner *pl, const hn_gpu_run *run) {
     hn_gpu_mark_varying(pl, run->last);
     hn_gpu_list_arrays(pl, run);
@@ -50,19 +126,27 @@ void hn_gpu_prepare_ahead(hn_gpu_planner *pl, const hn_gpu_run *run) {
         if (!hn_gpu_is_missing(pl, a) || !hn_gpu_is_streamed(pl, a->index) ||
             hn_gpu_uses_indirect(pl, a->index, false))
             continue;
-        a->next = hn_form_add_memory(pl->f, pl->f->memories.items[a->memory]);
+        if (pl->layout->stages) a->stage = add_stage(pl, a);
+        else a->next = hn_form_add_memory(pl->f, pl->f->memories.items[a->memory]);
         a->is_loaded = true;
     }
+    for (uint32_t k = 0; k < pl->arrays.count; k++)
+        if (pl->arrays.items[k].stage && hn_gpu_is_read(pl, &pl->arrays.items[k]))
+            pl->last_read = pl->phase;
     list_singles(pl);
 }
 
-void hn_gpu_emit_row_reads(hn_gpu_planner *pl, const hn_gpu_run *run, bool is_next) {
+static void read_vectors(hn_gpu_planner *pl, const hn_gpu_run *run, bool is_next) {
     hn_gpu_vec v = hn_gpu_begin_vectors(pl, run, false);
     for (uint32_t k = 0; k < pl->arrays.count; k++) {
         const hn_gpu_array *a = &pl->arrays.items[k];
         if (a->next) hn_gpu_emit_read(pl, &v, a, is_next ? a->next : a->memory);
     }
     hn_gpu_end_vectors(pl, &v);
+}
+
+void hn_gpu_emit_row_reads(hn_gpu_planner *pl, const hn_gpu_run *run, bool is_next) {
+    if (!pl->layout->stages) read_vectors(pl, run, is_next);
     for (uint32_t k = 0; k < pl->singles.count; k++) {
         const hn_gpu_array *a = &pl->singles.items[k];
         hn_expr index = a->index;
@@ -72,7 +156,7 @@ void hn_gpu_emit_row_reads(hn_gpu_planner *pl, const hn_gpu_run *run, bool is_ne
     }
 }
 
-void hn_gpu_emit_next_row(hn_gpu_planner *pl, const hn_gpu_run *run) {
+static void take_vectors(hn_gpu_planner *pl, const hn_gpu_run *run) {
     hn_gpu_vec v = hn_gpu_begin_vectors(pl, run, false);
     hn_expr at = hn_gpu_first_in(pl, &v);
     if (pl->layout->vector > 1) at = hn_sym_add(pl->sym, at, hn_gpu_open_rows(pl));
@@ -82,6 +166,10 @@ void hn_gpu_emit_next_row(hn_gpu_planner *pl, const hn_gpu_run *run) {
     }
     if (pl->layout->vector > 1) hn_form_close(pl->f);
     hn_gpu_end_vectors(pl, &v);
+}
+
+void hn_gpu_emit_next_row(hn_gpu_planner *pl, const hn_gpu_run *run) {
+    if (!pl->layout->stages) take_vectors(pl, run);
     const hn_expr zero = hn_gpu_num(pl, 0);
     for (uint32_t k = 0; k < pl->singles.count; k++)
         hn_gpu_keep(pl, pl->singles.items[k].memory, zero,

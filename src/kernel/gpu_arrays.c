@@ -105,7 +105,10 @@ void hn_gpu_list_arrays(hn_gpu_planner *pl, const hn_gpu_run *run) {
 }
 
 bool hn_gpu_is_missing(const hn_gpu_planner *pl, const hn_gpu_array *a) {
-    if (a->is_loaded || hn_gpu_is_local(pl, a->buffer)) return false;
+    return !a->is_loaded && !hn_gpu_is_local(pl, a->buffer) && hn_gpu_is_read(pl, a);
+}
+
+bool hn_gpu_is_read(const hn_gpu_planner *pl, const hn_gpu_array *a) {
     for (hn_sid s = 1; s < pl->phase->body.count; s++) {
         const hn_sop *op = &pl->phase->body.items[s];
         if (pl->live[s] && op->kind == HN_SOP_LOAD && op->buffer == a->buffer &&

@@ -13,6 +13,7 @@ typedef struct hn_gpu_layout {
     uint32_t vector, unroll; /* across rows: of a vector of rows, which counts as one row */
     bool keeps;              /* rows: registers keep a row over all phases: a phase is one step */
     bool ahead;              /* slabs that keep rows: the next row is read while one is computed */
+    uint32_t stages;         /* ... or so many rows are on their way to staged memory; 0: none */
     bool peels;  /* rows: vectors from the row's first aligned element on; others are single */
     bool online; /* rows: a largest number and the sum of exponentials below it in one walk */
     uint32_t
@@ -33,6 +34,7 @@ typedef struct hn_gpu_array {
     hn_expr index;
     hn_fmem memory; /* PRIVATE */
     hn_fmem next;   /* PRIVATE: what is read ahead; or 0 */
+    hn_fmem stage;  /* STAGED: rows that are on their way; or 0 */
     hn_fmem square; /* SHARED, of a tile: it goes along the other variable of the square; or 0 */
     hn_fmem edge;   /* PRIVATE, of rows that begin anywhere: an element of no vector; or 0 */
     bool is_loaded; /* it has what is in memory */
@@ -78,6 +80,8 @@ typedef struct hn_gpu_planner {
     hn_fid *results;
     bool *unseen;     /* per buffer of the program: written since the last barrier */
     hn_expr rows_end; /* the rows of a slab end here; 0: with those of the kernel */
+    hn_expr turn;     /* which stage has the row at hand */
+    const hn_kernel_phase *last_read; /* the last phase that reads what is staged */
     /* slabs: per slot of `columns`, PRIVATE: what the thread's elements of a row are combined to */
     hn_fmem *columns;
     uint32_t first_column; /* of the phase at hand */
@@ -255,6 +259,8 @@ void hn_gpu_emit_shared_reads(hn_gpu_planner *pl, const hn_gpu_run *run);
 void hn_gpu_prepare_ahead(hn_gpu_planner *pl, const hn_gpu_run *run);
 /* Reads what they are for of the row whose variables are defined: the next one, or the first. */
 void hn_gpu_emit_row_reads(hn_gpu_planner *pl, const hn_gpu_run *run, bool is_next);
+/* Of a layout with stages: sends the first rows on their way, from that of the number on. */
+void hn_gpu_emit_first_stages(hn_gpu_planner *pl, const hn_gpu_run *run, hn_expr number);
 /* The next row becomes the one at hand. */
 void hn_gpu_emit_next_row(hn_gpu_planner *pl, const hn_gpu_run *run);
 /* A block for each vector of the step: its first element, in memory for those of the thread; and the

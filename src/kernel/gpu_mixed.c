@@ -26,6 +26,11 @@ static const uint32_t group_sizes[] = {256, 512, 128, 1024, 64};
  * that it takes: each is a copy of the loops' bodies. */
 enum { OTHER_REGISTERS = 28, ELEMENT_REGISTERS = 1, VECTORS_MOST = 64 };
 
+/* Rows that are staged: addresses are simpler. Registers are better where they suffice, and more
+ * rows on their way are better than one. */
+enum { STAGED_REGISTERS = 20, STAGES_MOST = HN_FORM_BATCHES_MOST + 1 };
+static const double staged_factor = 1.05, less_stages_factor = 1.02;
+
 /* A row that is read again from a cache takes so much of the time of memory. */
 static const double part_of_again = 0.15, part_of_latency = 0.4;
 
@@ -42,7 +47,7 @@ typedef struct mixed_info {
     uint32_t vector, phases, acrosses; /* phases that read from memory */
     int64_t row_bytes, shared_bytes; /* read for 1024 elements: of the row; the same for all rows */
     int64_t column_bytes;            /* of an element's partial results */
-    bool may_keep;
+    bool may_keep, may_stage;
 } mixed_info;
 
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -65,16 +70,53 @@ static void add_phase(const planner *pl, const hn_kernel_phase *phase, mixed_inf
     out->phases += row > 0;
 }
 
+static bool is_read_alike(const planner *pl, const hn_sop *load) {
+    bool alike = true;
+    for (uint32_t f = 0; f < pl->k->phases.count; f++) {
+        const hn_body *body = &pl->k->phases.items[f].body;
+        for (hn_sid s = 1; s < body->count; s++)
+            alike &= body->items[s].kind != HN_SOP_LOAD || body->items[s].buffer != load->buffer ||
+                     body->items[s].index == load->index;
+    }
+    return alike;
+}
+
+/* What goes along a row is moved in pieces of 16 bytes, each once. */
+static bool may_stage(const planner *pl, uint32_t vector) {
+    for (uint32_t f = 0; f < pl->k->phases.count; f++) {
+        const hn_kernel_phase *phase = &pl->k->phases.items[f];
+        for (hn_sid s = 1; s < phase->body.count && phase->rank; s++) {
+            const hn_sop *op = &phase->body.items[s];
+            if (op->kind == HN_SOP_INDIRECT) return false;
+            if (op->kind == HN_SOP_LOAD && hn_gpu_is_streamed(pl, op->index) &&
+                hn_sym_uses(pl->sym, op->index, phase->vars[phase->rank - 1]) &&
+                (vector * hn_gpu_size_of(pl, op->buffer) != HN_FORM_ACCESS_BYTES ||
+                 !is_read_alike(pl, op)))
+                return false;
+        }
+    }
+    return true;
+}
+
+static int64_t staged_bytes(const mixed_info *info, const layout *l) {
+    return (int64_t)l->stages * l->unroll * l->vector * l->width * l->rows * info->row_bytes / 1024;
+}
+
 static mixed_info info_of(const planner *pl) {
     mixed_info out = {.elems = 1, .vector = HN_FORM_MOVE_MOST, .may_keep = hn_gpu_may_keep(pl)};
     out.rows = hint(pl, hn_gpu_extents(pl, pl->k->vars, pl->k->rank));
     for (uint32_t f = 0; f < pl->k->phases.count; f++) add_phase(pl, &pl->k->phases.items[f], &out);
     out.row_bytes = 4 * hn_gpu_kept_registers(pl, 1024);
+    out.may_stage = out.may_keep && out.row_bytes && out.elems >= pl->facts->staged_row_elems &&
+                    may_stage(pl, out.vector);
     return out;
 }
 
 static int64_t registers_of(const mixed_info *info, const layout *l) {
     int64_t taken = (int64_t)l->vector * l->unroll, kept = l->keeps ? taken : 2 * l->vector;
+    if (l->stages)
+        return STAGED_REGISTERS + l->vector * ELEMENT_REGISTERS + taken * info->column_bytes / 4 +
+               (l->vector * info->row_bytes + taken * info->shared_bytes) / 4096;
     if (l->ahead) kept += taken;
     return OTHER_REGISTERS + l->vector * ELEMENT_REGISTERS + taken * info->column_bytes / 4 +
            kept * (info->row_bytes + info->shared_bytes) / 4096;
@@ -89,6 +131,8 @@ static double predicted_ns(const planner *pl, const mixed_info *info, const layo
     resident = least(resident, (double)(facts->registers / (registers * threads)));
     if (hn_gpu_shared_bytes(pl, l))
         resident = least(resident, (double)(facts->shared_all_bytes / hn_gpu_shared_bytes(pl, l)));
+    if (l->stages)
+        resident = least(resident, (double)(facts->shared_all_bytes / staged_bytes(info, l)));
     /* there are no more groups than slabs */
     resident = least(resident, (double)pl->k->slabs / facts->multiprocessors);
     if (resident < 1) resident = 1;
@@ -120,6 +164,8 @@ static double predicted_ns(const planner *pl, const mixed_info *info, const layo
     if (l->ahead) taken *= 2;
     for (double bytes = taken * (double)info->row_bytes / 1024; bytes > BYTES_OF_ROWS; bytes /= 2)
         factor += byte_factor;
+    if (l->stages) factor *= staged_factor;
+    for (uint32_t k = l->stages; k && k < STAGES_MOST; k++) factor *= less_stages_factor;
     return facts->launch_ns + memory * tail * factor + life + combined;
 }
 
@@ -137,6 +183,26 @@ static bool fits(const planner *pl, const layout *l, int64_t registers) {
            registers * l->width * l->rows <= pl->facts->registers;
 }
 
+/* A layout that keeps rows, or not; reads ahead; has stages. */
+static const struct {
+    bool keeps, ahead;
+    uint32_t stages;
+} kept_rows[] = {{true, true, 0}, {true, false, 0}, {false, false, 0},
+                 {true, true, 3}, {true, true, 2},  {true, true, 1}};
+
+static void try_layout(const planner *pl, const mixed_info *info, bool any, layout l, layout *items,
+                       uint32_t *kept) {
+    const int64_t registers = registers_of(info, &l);
+    if (l.ahead && (l.rows > 1 || l.width <= pl->facts->shuffle)) return;
+    if (l.keeps && !info->may_keep) return;
+    if (l.stages && (any || !info->may_stage || staged_bytes(info, &l) > pl->facts->staged_bytes))
+        return;
+    if ((!any && !fits(pl, &l, registers)) || hn_gpu_shared_bytes(pl, &l) > pl->facts->shared_bytes)
+        return;
+    l.ns = predicted_ns(pl, info, &l, registers);
+    keep_layout(items, kept, l);
+}
+
 /* `any`: also with more registers than there are, which a compiler puts into memory. */
 static uint32_t list(const planner *pl, const mixed_info *info, bool any, layout *items) {
     const uint32_t most = pl->facts->threads_max;
@@ -147,21 +213,16 @@ static uint32_t list(const planner *pl, const mixed_info *info, bool any, layout
         for (uint32_t width = 1; width <= threads && threads <= most; width *= 2) {
             if (ceil_div(vectors, width) > VECTORS_MOST || (width > 1 && width / 2 >= vectors))
                 continue;
-            for (int kept_rows = 2; kept_rows >= 0; kept_rows--) {
-                const bool keeps = kept_rows > 0;
-                layout l = {.width = width,
-                            .rows = threads / width,
-                            .vector = info->vector,
-                            .unroll = (uint32_t)ceil_div(vectors, width),
-                            .keeps = keeps,
-                            .ahead = kept_rows > 1};
-                int64_t registers = registers_of(info, &l);
-                if (l.ahead && (l.rows > 1 || width <= pl->facts->shuffle)) continue;
-                if ((keeps && !info->may_keep) || (!any && !fits(pl, &l, registers)) ||
-                    hn_gpu_shared_bytes(pl, &l) > pl->facts->shared_bytes)
-                    continue;
-                l.ns = predicted_ns(pl, info, &l, registers);
-                keep_layout(items, &kept, l);
+            const layout all = {.width = width,
+                                .rows = threads / width,
+                                .vector = info->vector,
+                                .unroll = (uint32_t)ceil_div(vectors, width)};
+            for (size_t k = 0; k < sizeof kept_rows / sizeof *kept_rows; k++) {
+                layout l = all;
+                l.keeps = kept_rows[k].keeps;
+                l.ahead = kept_rows[k].ahead;
+                l.stages = kept_rows[k].stages;
+                try_layout(pl, info, any, l, items, &kept);
             }
         }
     }
@@ -253,6 +314,17 @@ static void read_row(planner *pl, const hn_gpu_run *run, hn_expr number, bool is
     hn_form_close(pl->f);
 }
 
+/* Stages are filled in turns: the row that is `behind` the slab's first one is in one of them. */
+static void take_turn(planner *pl, hn_expr behind) {
+    hn_expr stages = hn_gpu_num(pl, pl->layout->stages);
+    pl->turn = hn_form_symbol(pl->f, stages);
+    hn_form_let(pl->f, pl->turn,
+                hn_sym_mod(pl->sym,
+                           hn_sym_floordiv(pl->sym, behind, hn_gpu_num(pl, pl->layout->rows)),
+                           stages));
+    hn_form_await(pl->f, pl->layout->stages - 1);
+}
+
 /* Opens the loop over the rows of the group's slab: pl->number is that of the thread. `ahead`: what
  * is read of a row ahead, or NULL. */
 static void open_slab(planner *pl, const hn_gpu_run *ahead) {
@@ -261,11 +333,14 @@ static void open_slab(planner *pl, const hn_gpu_run *ahead) {
             each = hn_sym_ceildiv(pl->sym, rows, hn_gpu_num(pl, pl->k->slabs)),
             begin = hn_sym_mul(pl->sym, pl->f->group, each), first = hn_form_symbol(pl->f, rows);
     pl->rows_end = hn_sym_min(pl->sym, hn_sym_add(pl->sym, begin, each), rows);
-    if (ahead) read_row(pl, ahead, hn_sym_add(pl->sym, begin, pl->row), false);
+    hn_expr own = hn_sym_add(pl->sym, begin, pl->row);
+    if (pl->layout->stages) hn_gpu_emit_first_stages(pl, ahead, own);
+    if (ahead) read_row(pl, ahead, own, false);
     pl->number = hn_form_symbol(pl->f, hn_sym_add(pl->sym, rows, step));
     hn_form_for(pl->f, first, begin, pl->rows_end, pl->layout->rows);
     hn_form_let(pl->f, pl->number, hn_sym_add(pl->sym, first, pl->row));
     if (ahead) read_row(pl, ahead, hn_sym_add(pl->sym, pl->number, step), true);
+    if (pl->layout->stages) take_turn(pl, hn_sym_sub(pl->sym, first, begin));
 }
 
 static void close_slab(planner *pl, const hn_gpu_run *ahead) {
@@ -324,6 +399,7 @@ hn_status hn_gpu_plan_mixed(planner *pl, hn_arena *arena) {
                           hn_gpu_num(pl, pl->k->slabs), &pl->f));
     HN_NEW(pl->scratch, pl->columns, columns + 1);
     HN_TRY(hn_gpu_begin_rows(pl));
+    pl->last_read = NULL;
     HN_TRY(each_phase(pl, begin_columns));
     HN_TRY(each_phase(pl, read_shared));
     HN_TRY(each_phase(pl, prepare_ahead));

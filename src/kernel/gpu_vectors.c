@@ -263,8 +263,10 @@ void hn_gpu_emit_step(hn_gpu_planner *pl, const hn_gpu_run *run) {
     hn_gpu_vec v = hn_gpu_begin_vectors(pl, run, false);
     hn_gpu_emit_shared_ops(pl);
     hn_gpu_emit_reads(pl, &v, apart ? HN_GPU_READS_CACHE : HN_GPU_READS_ALL);
+    hn_gpu_emit_staged_reads(pl, &v);
     emit_elements(pl, &v);
     hn_gpu_emit_writes(pl, &v);
+    hn_gpu_emit_refill(pl, &v);
     hn_gpu_end_vectors(pl, &v);
     for (uint32_t k = 0; k < pl->arrays.count; k++) pl->arrays.items[k].is_loaded = true;
 }

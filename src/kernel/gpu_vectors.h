@@ -25,7 +25,9 @@ bool hn_gpu_is_transposed(const hn_gpu_planner *pl, hn_buf b, hn_expr index, hn_
 hn_gpu_array *hn_gpu_find_array(hn_gpu_planner *pl, hn_buf b, hn_expr index);
 /* Sets pl->arrays for the phase at hand. */
 void hn_gpu_list_arrays(hn_gpu_planner *pl, const hn_gpu_run *run);
-/* Whether the phase reads it, and nothing before has. */
+/* Whether the phase reads it; */
+bool hn_gpu_is_read(const hn_gpu_planner *pl, const hn_gpu_array *a);
+/* ... and nothing before has. */
 bool hn_gpu_is_missing(const hn_gpu_planner *pl, const hn_gpu_array *a);
 /* Whether it is the same for all rows and read-only, so that one read is for all rows. */
 bool hn_gpu_is_same_for_rows(const hn_gpu_planner *pl, const hn_gpu_array *a);
@@ -58,6 +60,13 @@ void hn_gpu_end_vectors(hn_gpu_planner *pl, const hn_gpu_vec *v);
 hn_expr hn_gpu_first_in(const hn_gpu_planner *pl, const hn_gpu_vec *v);
 /* An index of the vector's first element. */
 hn_expr hn_gpu_first_index(const hn_gpu_planner *pl, const hn_gpu_vec *v, hn_expr index);
+
+/* ---- gpu_ahead.c ---- */
+
+/* What the phase reads of the vector at hand, from staged memory. */
+void hn_gpu_emit_staged_reads(hn_gpu_planner *pl, const hn_gpu_vec *v);
+/* Behind the last phase that reads them the next row's vector takes the place of the one at hand. */
+void hn_gpu_emit_refill(hn_gpu_planner *pl, const hn_gpu_vec *v);
 
 /* ---- gpu_sums.c ---- */
 

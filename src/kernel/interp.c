@@ -185,6 +185,13 @@ hn_status hn_run_move(hn_run *r, hn_fid s, uint32_t thread) {
     return NULL;
 }
 
+hn_status hn_run_await(hn_run *r, hn_fid s, uint32_t thread) {
+    const uint32_t but = hn_run_stmt_of(r, s)->count;
+    const uint64_t ended = r->batches[thread]++;
+    if (ended > but && ended - but > r->arrived[thread]) r->arrived[thread] = ended - but;
+    return NULL;
+}
+
 hn_status hn_run_let(hn_run *r, hn_fid s, uint32_t thread) {
     int64_t value;
     HN_TRY(hn_run_eval(r, hn_run_stmt_of(r, s)->begin, thread, &value));
@@ -253,6 +260,9 @@ static hn_status run(hn_run *r) {
     r->width = f->threads;
     if (f->lanes) HN_TRY(hn_run_prepare_lanes(r));
     HN_NEW(r->arena, r->registers, (size_t)f->registers.count * r->width);
+    HN_NEW(r->arena, r->batches, r->width);
+    HN_NEW(r->arena, r->arrived, r->width);
+    for (uint32_t t = 0; t < r->width; t++) r->batches[t] = 1;
     for (hn_fmem m = 1; m < f->memories.count; m++) HN_TRY(hn_run_prepare_memory(r, m));
     HN_TRY(prepare_symbols(r));
     return f->lanes ? hn_run_ranges(r) : hn_run_groups(r);

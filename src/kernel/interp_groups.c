@@ -133,6 +133,7 @@ static hn_status run_stmt(hn_run *r, hn_fid s, const bool *active) {
     case HN_FORM_SET: return each_thread(r, s, active, hn_run_set);
     case HN_FORM_BARRIER: return run_barrier(r, s, active);
     case HN_FORM_MOVE: return each_thread(r, s, active, hn_run_move);
+    case HN_FORM_AWAIT: return each_thread(r, s, active, hn_run_await);
     case HN_FORM_ACROSS: return run_across(r, s, active);
     case HN_FORM_BEFORE: return run_before(r, s, active);
     case HN_FORM_BLOCK: return run_block(r, hn_run_stmt_of(r, s)->body, active);

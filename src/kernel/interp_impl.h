@@ -20,6 +20,7 @@ typedef struct hn_run_cell {
     uint32_t writer, readers[2];          /* threads, at that time; two readers stand for all */
     uint32_t write_group, read_groups[2]; /* in the whole run */
     hn_fid in_order;                      /* the last write: see hn_run_access */
+    uint64_t batch; /* of the writer's MOVEs to STAGED memory, from 1 on; 0: none */
 } hn_run_cell;
 
 typedef struct hn_run_memory {
@@ -54,8 +55,10 @@ typedef struct hn_run {
     struct {
         hn_expr *items;
         uint32_t count, cap;
-    } symbols;                 /* index symbols, then sizes */
-    int64_t *numbers;          /* [thread][symbol] */
+    } symbols;        /* index symbols, then sizes */
+    int64_t *numbers; /* [thread][symbol] */
+    uint64_t *batches,
+        *arrived;              /* per thread: the one at hand, from 1 on; the last that is there */
     uint32_t group_symbols[2]; /* group and thread, or first and until: where they are */
     uint32_t group;            /* or range: its number */
     uint64_t time;
@@ -112,6 +115,7 @@ hn_status hn_run_step(hn_run *r, hn_fid s, uint32_t thread) HN_MUST_USE;
 hn_status hn_run_set(hn_run *r, hn_fid s, uint32_t thread) HN_MUST_USE;
 hn_status hn_run_let(hn_run *r, hn_fid s, uint32_t thread) HN_MUST_USE;
 hn_status hn_run_move(hn_run *r, hn_fid s, uint32_t thread) HN_MUST_USE;
+hn_status hn_run_await(hn_run *r, hn_fid s, uint32_t thread) HN_MUST_USE;
 
 /* ---- interp_memory.c ---- */
 

@@ -79,6 +79,7 @@ static hn_status write_cell(hn_run *r, const hn_run_access *a) {
     c->writer = a->thread;
     c->write_group = r->group;
     c->in_order = a->in_order;
+    c->batch = r->memories[a->m].info->space == HN_SPACE_STAGED ? r->batches[a->thread] : 0;
     return NULL;
 }
 
@@ -96,9 +97,19 @@ hn_ref_elem hn_run_odd_number(hn_dtype dtype, int64_t at) {
     return (hn_ref_elem){.i = dtype == HN_DTYPE_BOOL ? at % 2 : 85};
 }
 
+/* What a MOVE brings to STAGED memory may not be read on its way. */
+static hn_status check_arrived(const hn_run *r, const hn_run_access *a) {
+    const hn_run_cell *c = &r->memories[a->m].cells[a->at];
+    if (!c->batch || c->write_group != r->group || c->batch <= r->arrived[c->writer]) return NULL;
+    return HN_ERROR(HN_INTERNAL,
+                    "thread %u reads element %" PRId64 " of memory m%u, which is on its way",
+                    a->thread, a->at - r->memories[a->m].first, a->m);
+}
+
 hn_status hn_run_read(hn_run *r, const hn_run_access *a, hn_ref_elem *out) {
     const hn_run_memory *memory = &r->memories[a->m];
     if (memory->cells) HN_TRY(read_cell(r, a));
+    if (memory->cells) HN_TRY(check_arrived(r, a));
     if (is_set(r, a->m, a->at)) {
         *out = memory->items[a->at];
         return NULL;

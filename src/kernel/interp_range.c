@@ -387,6 +387,7 @@ static hn_status run_stmt(hn_run *r, hn_fid s) {
     case HN_FORM_BARRIER:
     case HN_FORM_BEFORE:
     case HN_FORM_MOVE:
+    case HN_FORM_AWAIT:
     case HN_FORM_KIND_COUNT: break;
     }
     return HN_ERROR(HN_INTERNAL, "statement %u is of no kind", s);

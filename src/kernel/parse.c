@@ -222,6 +222,11 @@ static hn_status read_move(parser *ps, hn_form_stmt *stmt) {
     return hn_lex_u32(&ps->lex, &stmt->count);
 }
 
+/* 1 */
+static hn_status read_await(parser *ps, hn_form_stmt *stmt) {
+    return hn_lex_u32(&ps->lex, &stmt->count);
+}
+
 /* m1[i65 + 64] write every 2 */
 static hn_status read_prefetch(parser *ps, hn_form_stmt *stmt) {
     const hn_sop_reader r = sops(ps);
@@ -281,6 +286,7 @@ static hn_status read_any(parser *ps, hn_form_stmt *stmt) {
         {"across", HN_FORM_ACROSS, read_across},
         {"before", HN_FORM_BEFORE, read_before},
         {"move", HN_FORM_MOVE, read_move},
+        {"await", HN_FORM_AWAIT, read_await},
         {"prefetch", HN_FORM_PREFETCH, read_prefetch},
         {"transpose", HN_FORM_TRANSPOSE, read_transpose},
     };

@@ -8,7 +8,7 @@
 #include <inttypes.h>
 #include <stddef.h>
 
-const char *const hn_space_names[] = {"argument", "shared", "scratch", "private"};
+const char *const hn_space_names[] = {"argument", "shared", "scratch", "private", "staged"};
 
 const char *const hn_rest_names[] = {[HN_FORM_REST_NONE] = "",
                                      [HN_FORM_REST_MASKED] = "masked",
@@ -203,6 +203,7 @@ static void put_stmt(const printer *pr, hn_fid s) {
         put_row(pr, stmt);
         break;
     case HN_FORM_MOVE: put_move(pr, stmt); break;
+    case HN_FORM_AWAIT: hn_strbuf_printf(pr->out, "await %u", stmt->count); break;
     case HN_FORM_TRANSPOSE: put_transpose(pr, stmt); break;
     case HN_FORM_IF_ALIGNED: hn_strbuf_printf(pr->out, "if aligned m%u", stmt->memory); break;
     case HN_FORM_KIND_COUNT: hn_strbuf_puts(pr->out, "?"); break;

@@ -115,6 +115,11 @@ static hn_status check_fixed(checker *c, hn_fmem m, hn_expr index) {
     return NULL;
 }
 
+static hn_status check_unstaged(const checker *c, hn_fmem m) {
+    return c->f->memories.items[m].space == HN_SPACE_STAGED ? BAD("only moves reach staged memory")
+                                                            : NULL;
+}
+
 static hn_status check_plain(checker *c, hn_expr e, const char *what) {
     bool varies = false;
     return check_expr(c, e, what, &varies);
@@ -348,6 +353,7 @@ static hn_status check_value_stmt(checker *c, hn_fid s, const hn_sop *op) {
     if (op->kind == HN_SOP_LOAD) HN_TRY(check_load(c, op));
     if (op->kind == HN_SOP_RESULT) HN_TRY(check_result(c, op));
     if (hn_sop_has_index(op)) HN_TRY(check_index(c, op->index));
+    if (op->kind == HN_SOP_LOAD) HN_TRY(check_unstaged(c, op->buffer));
     if (op->kind == HN_SOP_LOAD) HN_TRY(check_fixed(c, op->buffer, op->index));
     if (op->kind == HN_SOP_INDIRECT) HN_TRY(bind_index(c, op->index));
     return mark(c, &c->defined[s]);
@@ -403,6 +409,7 @@ static hn_status check_store(checker *c, const hn_form_stmt *stmt) {
     if (c->f->memories.items[stmt->memory].dtype != dtype_of(c, stmt->value))
         return BAD("m%u has another dtype than %%%u", stmt->memory, stmt->value);
     HN_TRY(check_index(c, stmt->index));
+    HN_TRY(check_unstaged(c, stmt->memory));
     HN_TRY(check_fixed(c, stmt->memory, stmt->index));
     HN_TRY(check_mode(c, stmt));
     HN_TRY(check_whole_vectors(c, stmt));
@@ -480,6 +487,20 @@ static hn_status check_across(checker *c, const hn_form_stmt *stmt) {
     return NULL;
 }
 
+/* In one access, which no thread waits for on the way in. */
+static hn_status check_staged(const checker *c, const hn_form_stmt *stmt) {
+    const hn_form_memory *to = &c->f->memories.items[stmt->memory],
+                         *from = &c->f->memories.items[stmt->from];
+    const bool in = to->space == HN_SPACE_STAGED;
+    if (in ? from->space != HN_SPACE_ARGUMENT
+           : from->space == HN_SPACE_STAGED && to->space != HN_SPACE_PRIVATE)
+        return BAD(
+            "staged memory gets what is in arguments, and private memory gets it from there");
+    if (stmt->count * hn_dtype_facts(to->dtype)->size_bytes != HN_FORM_ACCESS_BYTES)
+        return BAD("it is no move of %d bytes, but of staged memory", HN_FORM_ACCESS_BYTES);
+    return NULL;
+}
+
 static hn_status check_move(checker *c, const hn_form_stmt *stmt) {
     HN_TRY(check_memory_id(c, stmt->memory));
     HN_TRY(check_memory_id(c, stmt->from));
@@ -487,7 +508,9 @@ static hn_status check_move(checker *c, const hn_form_stmt *stmt) {
                          *from = &c->f->memories.items[stmt->from];
     if (to->dtype != from->dtype)
         return BAD("m%u has another dtype than m%u", stmt->memory, stmt->from);
-    if ((to->space == HN_SPACE_PRIVATE) == (from->space == HN_SPACE_PRIVATE))
+    if (to->space == HN_SPACE_STAGED || from->space == HN_SPACE_STAGED)
+        HN_TRY(check_staged(c, stmt));
+    else if ((to->space == HN_SPACE_PRIVATE) == (from->space == HN_SPACE_PRIVATE))
         return BAD("one of the two memories is private, the other one is not");
     if (!is_power_of_two(stmt->count) || stmt->count > HN_FORM_MOVE_MOST)
         return BAD("the count is no power of two up to %d", HN_FORM_MOVE_MOST);
@@ -630,6 +653,10 @@ static hn_status check_stmt(checker *c, hn_fid s) {
     case HN_FORM_PREFETCH: return check_prefetch(c, stmt);
     case HN_FORM_BEFORE: return check_before(c, stmt);
     case HN_FORM_MOVE: return check_move(c, stmt);
+    case HN_FORM_AWAIT:
+        return stmt->count > HN_FORM_BATCHES_MOST
+                   ? BAD("it leaves %u batches under way", stmt->count)
+                   : NULL;
     case HN_FORM_TRANSPOSE: return check_transpose(c, stmt);
     case HN_FORM_IF_ALIGNED: return check_if_aligned(c, s, stmt);
     case HN_FORM_KIND_COUNT: break;

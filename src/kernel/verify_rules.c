@@ -28,6 +28,7 @@ static const kind_rule kind_rules[HN_FORM_KIND_COUNT] = {
     [HN_FORM_ACROSS] = {"across", HN_FORM_IN_GROUP | HN_FORM_IN_RANGE},
     [HN_FORM_BEFORE] = {"before", HN_FORM_IN_GROUP},
     [HN_FORM_MOVE] = {"move", HN_FORM_IN_GROUP},
+    [HN_FORM_AWAIT] = {"await", HN_FORM_IN_GROUP},
     [HN_FORM_PREFETCH] = {"prefetch", HN_FORM_IN_RANGE | HN_FORM_IN_VECTOR},
     [HN_FORM_TRANSPOSE] = {"transpose", HN_FORM_IN_RANGE},
     [HN_FORM_IF_ALIGNED] = {"aligned", HN_FORM_IN_RANGE},
@@ -98,7 +99,7 @@ hn_status hn_form_check_blocks(const hn_form *f) {
         return BAD("%u threads do not make %u equal blocks", f->threads, f->blocks);
     for (hn_fmem m = 1; m < f->memories.count && f->blocks > 1; m++) {
         const hn_space space = f->memories.items[m].space;
-        if (space == HN_SPACE_SHARED || space == HN_SPACE_SCRATCH)
+        if (space == HN_SPACE_SHARED || space == HN_SPACE_SCRATCH || space == HN_SPACE_STAGED)
             return BAD("m%u is %s memory, which a group of several blocks does not have", m,
                        hn_space_names[space]);
     }

@@ -1,5 +1,6 @@
 /* test_clusters.c: groups of several blocks in CUDA C++, run on the CPU (tests/support/cuda_on_cpu.c):
- * each warp reads what all others have combined, in the memory of whatever block. */
+ * each warp reads what all others have combined, in the memory of whatever block. And rows that are on
+ * their way to shared memory while others are computed. */
 #include "base/compiler.h"
 #include "opencl/fixture.h"
 #include "opencl/graph_run.h"
@@ -192,9 +193,9 @@ static hn_status parse(hn_arena *arena, const char *text, hn_graph **out) {
 }
 
 /* The graph by plan `choice`, against the interpreter. */
-static hn_status check_graph(hn_arena *arena, const char *text, uint64_t choice,
-                             double *out_apart) {
-    const graph_how how = {.any_plan = true, .choice = choice, .facts = &gpu_of_clusters};
+static hn_status check_graph(hn_arena *arena, const char *text, const hn_gpu_facts *facts,
+                             uint64_t choice, double *out_apart) {
+    const graph_how how = {.any_plan = true, .choice = choice, .facts = facts};
     hn_graph *graph;
     hn_ref_tensor inputs[HN_RANDOM_MAX_TENSORS], wanted, got;
     HN_TRY(parse(arena, text, &graph));
@@ -202,27 +203,48 @@ static hn_status check_graph(hn_arena *arena, const char *text, uint64_t choice,
     if (!status) status = hn_interpret(arena, graph, inputs, graph->inputs.count, &wanted);
     if (!status)
         status = graph_run(host, arena, graph, &how, inputs, graph->inputs.count, &got, NULL);
-    for (int64_t k = 0; !status && k < wanted.numel; k++)
-        *out_apart = fmax(*out_apart,
-                          fabs(wanted.data.f[k] - got.data.f[k]) / (1e-3 + fabs(wanted.data.f[k])));
+    for (int64_t k = 0; !status && k < wanted.numel; k++) {
+        const double apart =
+            fabs(wanted.data.f[k] - got.data.f[k]) / (1e-3 + fabs(wanted.data.f[k]));
+        *out_apart = fmax(*out_apart, isnan(apart) ? INFINITY : apart);
+    }
     hn_graph_deinit(graph);
     return status;
 }
 
-static void check_plans(const char *text) {
-    for (uint64_t choice = 0; choice < 4; choice++) {
+static void check_plans(const char *text, const hn_gpu_facts *facts, uint64_t choices) {
+    for (uint64_t choice = 0; choice < choices; choice++) {
         hn_arena arena;
         double apart = 0;
         hn_arena_init(&arena);
-        EXPECT_OK(check_graph(&arena, text, choice, &apart));
+        EXPECT_OK(check_graph(&arena, text, facts, choice, &apart));
         EXPECT(apart < 1e-4);
         hn_arena_deinit(&arena);
     }
 }
 
 TEST(rows_of_several_blocks) {
-    check_plans(norms);
-    check_plans(odd_rows);
+    check_plans(norms, &gpu_of_clusters, 4);
+    check_plans(odd_rows, &gpu_of_clusters, 4);
+}
+
+/* ---- rows that are staged ---- */
+
+/* A group has two of six slabs of rows, or three, or none. */
+static const char columns_of_rows[] =
+    "graph {\ninput user %g : f32[14, 1032] \"g\"\ninput user %x : f32[14, 1032] \"x\"\n"
+    "input user %r : f32[14, 1] \"r\"\ninput user %w : f32[1032] \"w\"\n"
+    "%n = mul(%x, %r)\n%v = mul(%g, %w)\n%p = mul(%v, %n)\n"
+    "%s = sum(%p, dims=[1], keepdim=true)\n%q = mul(%n, %s)\n%d = sub(%v, %q)\n"
+    "%c = mul(%g, %n)\n%e = sum(%c, dims=[0], keepdim=true)\n%y = add(%d, %e)\n"
+    "output user %y \"\"\n}\n";
+
+TEST(rows_on_their_way) {
+    hn_gpu_facts gpu_of_stages = HN_TEST_GPU(64, 1);
+    gpu_of_stages.limits.long_row_elems = 4096; /* a few long rows are a row kernel */
+    gpu_of_stages.staged_bytes = 64 << 10;
+    gpu_of_stages.staged_row_elems = 256;
+    check_plans(columns_of_rows, &gpu_of_stages, 16);
 }
 
 int main(int argc, char **argv) { return opencl_test_main(argc, argv); }

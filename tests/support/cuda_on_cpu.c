@@ -282,6 +282,7 @@ static const char *const ptx[][2] = {
     {"asm volatile(\"cp.async.commit_group;\" : : : \"memory\");", "copies_end_on_cpu();"},
     {"asm volatile(\"cp.async.wait_group 0;\" : : : \"memory\");", "copies_wait_on_cpu(0);"},
     {"asm volatile(\"cp.async.wait_group 1;\" : : : \"memory\");", "copies_wait_on_cpu(1);"},
+    {"asm volatile(\"cp.async.wait_group 2;\" : : : \"memory\");", "copies_wait_on_cpu(2);"},
     {MMA_TEXT("bf16"), "mma_on_cpu(c, a, b, true);"},
     {MMA_TEXT("f16"), "mma_on_cpu(c, a, b, false);"},
     {"asm volatile(\"barrier.cluster.arrive.release;\\nbarrier.cluster.wait.acquire;\" ::: "

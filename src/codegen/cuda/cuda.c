@@ -19,10 +19,19 @@ static const hn_cluster_words clusters = {
     .far = "far(&$0[$1], $2)",
 };
 
+static const hn_stage_words stages = {
+    .begin = "extern __shared__ uint4 memory[];",
+    .part = "$0 *const $1 = ($0 *)(memory + $2);",
+    .move = "copy_async($0 + $1, $2 + $3, 16);",
+    .await = {"copies_end(), copies_wait();", "copies_end(), copies_wait_but_one();",
+              "copies_end(), copies_wait_but_two();"},
+};
+
 /* clang-format off */
 const hn_language hn_cuda_language = {
     .name = "CUDA C++",
     .clusters = &clusters,
+    .stages = &stages,
     .head = "extern \"C\" __global__ void __launch_bounds__($0$2)\nKERNEL(",
     .read = "const $0 *$1",
     .write = "$0 *$1",

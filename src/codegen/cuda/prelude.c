@@ -220,7 +220,8 @@ static const hn_snippet snippets[] = {
                        "  return y;\n}\n"},
     /* Copies of 16 bytes from memory to shared memory, under way while the thread goes on: of `bytes` of
      * them, and zeros behind. A thread closes a lot of its copies (copies_end), perhaps an empty one,
-     * and waits until its lots are there (copies_wait), or all but the last one (copies_wait_but_one).
+     * and waits until its lots are there (copies_wait), or all but the last one (copies_wait_but_one)
+     * or two.
      * What other threads copied is there behind a barrier that comes after their wait. */
     {"copy_async", FN "void copy_async(void *to, const void *from, int bytes) {\n"
                       "  asm volatile(\"cp.async.cg.shared.global [%0], [%1], 16, %2;\" : : "
@@ -232,6 +233,8 @@ static const hn_snippet snippets[] = {
      FN "void copies_wait() { asm volatile(\"cp.async.wait_group 0;\" : : : \"memory\"); }\n"},
     {"copies_wait_but_one", FN "void copies_wait_but_one() { asm "
                                "volatile(\"cp.async.wait_group 1;\" : : : \"memory\"); }\n"},
+    {"copies_wait_but_two", FN "void copies_wait_but_two() { asm "
+                               "volatile(\"cp.async.wait_group 2;\" : : : \"memory\"); }\n"},
     /* ROWS x COLUMNS numbers of 16 bits into shared memory, PITCH apart from row to row, by all THREADS;
      * `rows` and `columns` of them are there, the others are 0. The strides of `from` are `down` and
      * `across`. is_wide: copies of 16 bytes, for which columns lie side by side and rows begin at

@@ -350,6 +350,54 @@ TEST(moves_that_are_refused) {
     for (size_t k = 0; k < HN_COUNT_OF(list); k++) expect_refused(list[k].text, list[k].message);
 }
 
+#define STAGES(text)                                                                               \
+    "form (group i64 < s0; thread i65 < 16) {\n m1 : argument b1 f32 read\n"                       \
+    " m2 : argument b2 f32 write\n m3 : staged f32[128] read write\n"                              \
+    " m4 : private f32[4] read write\n" text "\n}"
+#define STAGE(at) "move m3[4*i65 + " at "] = m1[64*i64 + 4*i65] count 4\n"
+
+TEST(stages_that_are_refused) {
+    static const struct {
+        const char *text, *message;
+    } list[] = {
+        {STAGES("move m3[0] = m1[0] count 2"), "it is no move of 16 bytes, but of staged memory"},
+        {STAGES("move m3[0] = m4[0] count 4"), "staged memory gets what is in arguments"},
+        {STAGES("move m2[0] = m3[0] count 4"), "private memory gets it from there"},
+        {STAGES("%1 = m3[0] : f32"), "only moves reach staged memory"},
+        {STAGES("await 3"), "it leaves 3 batches under way"},
+    };
+    for (size_t k = 0; k < HN_COUNT_OF(list); k++) expect_refused(list[k].text, list[k].message);
+}
+
+/* What is on its way is there behind an await, or behind the next one. */
+TEST(stages_arrive_behind_an_await) {
+    static const struct {
+        const char *text;
+        bool arrives;
+    } list[] = {
+        {STAGES(STAGE("0") "await 0\nmove m4[0] = m3[4*i65] count 4"), true},
+        {STAGES(STAGE("0") "move m4[0] = m3[4*i65] count 4"), false},
+        {STAGES(STAGE("0") "await 1\nmove m4[0] = m3[4*i65] count 4"), false},
+        {STAGES(STAGE("0") "await 1\n" STAGE("64") "await 1\nmove m4[0] = m3[4*i65] count 4"),
+         true},
+        {STAGES("await 0\n" STAGE("0") "move m4[0] = m3[4*i65] count 4"), false},
+        {STAGES(STAGE("0") "await 0\nmove m4[0] = m3[60 - 4*i65] count 4"), false}, /* a race */
+    };
+    for (size_t k = 0; k < HN_COUNT_OF(list); k++) {
+        setting t;
+        begin(&t);
+        char text[1024];
+        snprintf(text, sizeof text, "%.*s move m2[64*i64 + 4*i65] = m4[0] count 4\n}",
+                 (int)strlen(list[k].text) - 1, list[k].text);
+        hn_status status = run(&t, text);
+        if (list[k].arrives) EXPECT_OK(status);
+        else EXPECT_ERROR(status, HN_INTERNAL, k < 5 ? "which is on its way" : "a race");
+        for (int64_t at = 0; at < ELEMS && list[k].arrives; at++)
+            EXPECT_NEAR(t.buffers[2].items[at].f, (double)at, 0);
+        fixture_deinit(&t.x);
+    }
+}
+
 /* Every thread turns its four elements around. */
 TEST(registers_are_of_one_thread) {
     setting t;

@@ -24,6 +24,7 @@ typedef struct chooser {
     uint32_t reads;  /* MOVEs from arguments in the last form */
     uint32_t wide;   /* MOVEs of several elements from or to arguments */
     uint32_t in_order, resident;
+    uint32_t staged;           /* plans with staged memory */
     bool any_wide;             /* some form has wide ones */
     bool is_online;            /* some form scales what a register has summed */
     int64_t shared;            /* bytes of it, if threads read no registers of others */
@@ -95,6 +96,12 @@ static const hn_gpu_facts *facts_of(const chooser *c) {
     return c->facts ? c->facts : c->clusters ? &gpu_of_clusters : &hn_test_gpu;
 }
 
+static bool is_staged(const hn_form *f) {
+    for (hn_fmem m = 1; m < f->memories.count; m++)
+        if (f->memories.items[m].space == HN_SPACE_STAGED) return true;
+    return false;
+}
+
 static hn_status choose(void *context, const hn_program *p, const hn_kernel *k, hn_arena *arena,
                         hn_arena *scratch, hn_form **out) {
     chooser *c = context;
@@ -115,6 +122,7 @@ static hn_status choose(void *context, const hn_program *p, const hn_kernel *k, 
     c->any_wide |= c->wide > 0;
     c->is_online |= sets_sum(*out);
     c->shared = shared_bytes(*out);
+    c->staged += is_staged(*out);
     return NULL;
 }
 
@@ -537,6 +545,30 @@ TEST(norm_backward) {
                     check_sizes(norm_backwards[g], rows[r], columns[c]);
     check_sizes(norm_backwards[1], 5, 4096);
     check_sizes(norm_backwards[2], 4, 4097);
+}
+
+/* Long rows are on their way to staged memory while others are computed: one row, or two. */
+static void check_staged(const char *graph, int rows, int columns, bool is_staged) {
+    hn_gpu_facts small = HN_TEST_GPU(64, 1); /* threads: so few plans that all are tried */
+    chooser c = {.facts = &small};
+    small.limits.long_row_elems = columns; /* a few long rows are a row kernel */
+    small.staged_bytes = 64 << 10;
+    small.staged_row_elems = 256;
+    check_plans(graph, rows, columns, &c);
+    if ((c.staged > 1) != is_staged)
+        HN_TEST_FAIL("%d x %d: %u plans are staged", rows, columns, c.staged);
+}
+
+TEST(norm_backward_in_stages) {
+    static const int rows[] = {3, 4, 17};
+    for (size_t g = 0; g < 2; g++)
+        for (size_t r = 0; r < HN_COUNT_OF(rows); r++) {
+            check_staged(norm_backwards[g], rows[r], 512, true);
+            check_staged(norm_backwards[g], rows[r], 776, true); /* vectors that threads lack */
+            check_staged(norm_backwards[g], rows[r], 248, false);
+            check_staged(norm_backwards[g], rows[r], 513, false);
+        }
+    check_staged(norm_backwards[2], 3, 512, false); /* pieces of 8 bytes */
 }
 
 /* Three dimensions, of which the first one is known at run time only. */
