@@ -165,6 +165,9 @@ hn_status hn_compiled_load(const hn_compiled *c, const hn_module_options *option
     HN_REQUIRE(out, "out");
     hn_module_options own = options ? *options : (hn_module_options){0};
     if (!own.weights_path) own.weights_path = c->weights_path;
+    /* the image was just made, or the cache has compared its checksum; it may have constants of
+     * hundreds of megabytes, of which a digest takes a second for each gigabyte */
+    own.skip_digest = true;
     return hn_module_load_memory(c->image.ptr, c->image.len, false, &own, out);
 }
 
