@@ -115,11 +115,16 @@ static hn_sid combine(lower_body *b, hn_op op, hn_value x, const bool *is_red, i
     return sum;
 }
 
+/* Sums of 16-bit floats are rounded once, at their end. */
+static bool rounds_alike(hn_op reduce, hn_dtype dtype) {
+    const bool is_half = dtype == HN_DTYPE_F16 || dtype == HN_DTYPE_BF16;
+    return dtype == HN_DTYPE_F32 || dtype == HN_DTYPE_F64 || (is_half && reduce != HN_OP_SUM);
+}
+
 bool lower_is_small_window(lower *l, const hn_node_info *n, const bool *is_red) {
     hn_value x = n->args[0].as.value, base;
     const hn_value_info *xi = hn_graph_value(l->g, x);
-    if (step_of(n->op) == HN_OP_NONE || (xi->dtype != HN_DTYPE_F32 && xi->dtype != HN_DTYPE_F64))
-        return false;
+    if (step_of(n->op) == HN_OP_NONE || !rounds_alike(n->op, xi->dtype)) return false;
     int64_t taps = taps_of(l, xi, is_red);
     return taps > 1 && looks_through_window(l, x, &base) &&
            taps * (l->values[x].ops + 1) <= MAX_TAP_OPS;

@@ -48,6 +48,21 @@ TEST(rows_that_are_kept) {
     }
 }
 
+/* Largest numbers of 16 bits in small windows are no reduction; sums of them are, in f32. */
+TEST(windows_of_16_bits) {
+    static const char *const dtypes[] = {"bf16", "f16"}, *const ops[] = {"amax", "amin", "sum"};
+    for (size_t k = 0; k < HN_COUNT_OF(dtypes) * HN_COUNT_OF(ops); k++) {
+        char text[512];
+        snprintf(text, sizeof text,
+                 "input user %%x : %s[2, 3, 9, 10] \"x\"\n%%r = relu(%%x)\n"
+                 "%%h = window(%%r, dim=2, count=4, size=3, step=2, dilation=1)\n"
+                 "%%w = window(%%h, dim=3, count=4, size=3, step=2, dilation=1)\n"
+                 "%%m = %s(%%w, dims=[4, 5], keepdim=false)\noutput user %%m \"\"",
+                 dtypes[k % HN_COUNT_OF(dtypes)], ops[k / HN_COUNT_OF(dtypes)]);
+        lowering_check_values(text, 0);
+    }
+}
+
 /* The runtime's sort takes rows without gaps. */
 TEST(sorting_what_has_gaps) {
     lowering_check_values(
