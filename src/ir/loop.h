@@ -147,6 +147,7 @@ typedef struct hn_operation {
     uint32_t narrow_epilogues;
     uint32_t does;
     uint32_t channels_last; /* of CONV: bit k: operands of hn_dtype k better lie so */
+    uint32_t channel_bytes; /* and few channels better are a multiple of so many bytes; 0: any */
     /* of MATMUL: bit k: much faster where rows of operands of hn_dtype k are multiples of row_bytes,
      * long ones better yet of line_bytes; whether a product of so many additions and multiplications
      * gains more by it than so many launches take, which copy so many bytes */

@@ -114,6 +114,7 @@ static const hn_operations nvidia_operations = {
                             .narrow_epilogues = 1u << HN_EPILOGUE_RELU,
                             .does = HN_DOES_RESIDUAL | HN_NEEDS_BIAS,
                             .channels_last = HALF_FLOATS,
+                            .channel_bytes = 16,
                             .takes = takes_conv},
         [HN_EXTERN_ATTENTION] = {.dtypes = NARROW_FLOATS, .takes = takes_attention},
         [HN_EXTERN_SORT] = {.dtypes = UINT32_MAX, .takes = takes_sort},

@@ -154,32 +154,51 @@ void lower_conv_sizes(lower *l, const hn_node_info *n, hn_extern *e) {
     p[HN_CONV_TRANSPOSED] = n->args[6].as.b ? l->one : l->zero;
 }
 
-/* Memory of x, w, the bias and the result. */
-static hn_status conv_memory(lower *l, hn_value x, hn_value w, hn_value bias, hn_value v) {
+/* Memory of x and w: as they are, or with more channels. */
+static hn_status conv_operands(lower *l, const hn_node_info *n, lower_place *x, lower_place *w) {
+    const hn_value of_x = n->args[0].as.value, of_w = n->args[1].as.value;
+    const bool last = l->channels_last && l->channels_last[n->results[0]];
+    HN_TRY(lower_add_channels(l, n, x, w));
+    if (x->buffer) return NULL;
+    HN_TRY(last ? lower_realize_last(l, of_x) : lower_realize(l, of_x));
+    HN_TRY(last ? lower_realize_last(l, of_w) : lower_realize(l, of_w));
+    *x = (lower_place){.sizes = info(l, of_x)->sizes, .strides = l->values[of_x].strides};
+    *w = (lower_place){.sizes = info(l, of_w)->sizes, .strides = l->values[of_w].strides};
+    return NULL;
+}
+
+/* Memory of the bias and the result. */
+static hn_status conv_result(lower *l, hn_value bias, hn_value v) {
     const bool last = l->channels_last && l->channels_last[v];
     hn_expr strides[HN_MAX_RANK];
-    HN_TRY(last ? lower_realize_last(l, x) : lower_realize(l, x));
-    HN_TRY(last ? lower_realize_last(l, w) : lower_realize(l, w));
     if (bias) HN_TRY(lower_realize_contiguous(l, bias));
     lower_default_strides(l, v, strides);
     return lower_new_buffer(l, v, last ? strides : NULL); /* an output is copied then */
+}
+
+static struct hn_extern_operand place_operand(lower *l, const lower_place *p, hn_value v) {
+    if (!p->buffer) return operand(l, v, false);
+    return (struct hn_extern_operand){.buffer = p->buffer, .offset_elems = l->zero};
 }
 
 hn_status lower_conv(lower *l, const hn_node_info *n) {
     hn_value x = n->args[0].as.value, w = n->args[1].as.value, v = n->results[0];
     hn_value bias = n->args[2].kind == HN_ARG_VALUE ? n->args[2].as.value : 0;
     uint32_t spatial = info(l, x)->rank - 2;
-    HN_TRY(conv_memory(l, x, w, bias, v));
+    lower_place of_x, of_w;
+    HN_TRY(conv_operands(l, n, &of_x, &of_w));
+    HN_TRY(conv_result(l, bias, v));
     hn_extern e = {.kind = HN_EXTERN_CONV,
                    .operand_count = 6,
-                   .operands = {operand(l, v, true), operand(l, x, false), operand(l, w, false),
-                                operand(l, bias, false)}};
+                   .operands = {operand(l, v, true), place_operand(l, &of_x, x),
+                                place_operand(l, &of_w, w), operand(l, bias, false)}};
     lower_conv_sizes(l, n, &e);
     hn_expr *p = e.params;
-    put_conv_strides(l->values[x].strides, spatial, &p[HN_CONV_X]);
-    put_conv_strides(l->values[w].strides, spatial, &p[HN_CONV_W]);
+    p[HN_CONV_C] = of_x.sizes[1];
+    put_conv_strides(of_x.strides, spatial, &p[HN_CONV_X]);
+    put_conv_strides(of_w.strides, spatial, &p[HN_CONV_W]);
     put_conv_strides(l->values[v].strides, spatial, &p[HN_CONV_OUT]);
-    if (is_weight(l, w)) p[HN_CONV_W_CONSTANT] = l->one;
+    if (of_w.buffer || is_weight(l, w)) p[HN_CONV_W_CONSTANT] = l->one;
     return add_call(l, &e);
 }
 

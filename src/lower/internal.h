@@ -124,6 +124,15 @@ typedef struct lower_joint {
 /* *out is 0 where there is no room for it. */
 hn_status lower_join_weights(lower *l, const lower_joint *joint, hn_buf *out) HN_MUST_USE;
 
+/* channels.c: memory of the input and the weight of convolution `n` with more channels; no buffers
+ * where those that there are do. */
+typedef struct lower_place {
+    hn_buf buffer;
+    const hn_expr *sizes, *strides;
+} lower_place;
+hn_status lower_add_channels(lower *l, const hn_node_info *n, lower_place *out_x,
+                             lower_place *out_w) HN_MUST_USE;
+
 /* join.c: one product in the place of `n` and later ones that read the same; *out_done: `n` is
  * done, now or with an earlier one. */
 hn_status lower_join_products(lower *l, const hn_node_info *n, bool *out_done) HN_MUST_USE;

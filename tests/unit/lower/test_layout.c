@@ -144,6 +144,44 @@ TEST(weights) {
     lowering_end(&t);
 }
 
+/* Of a target that wants channels in fours: an image gets one more. */
+static const hn_operations by_fours = {
+    .of = {[HN_EXTERN_CONV] = {.dtypes = ~0u, .channels_last = ~0u, .channel_bytes = 16}}};
+
+static void check_channels(const hn_operations *operations, bool has_bytes, int64_t expected) {
+    static const double exact[1];
+    static const int64_t sizes[4] = {4, 3, 3, 3};
+    lowering t;
+    if (lowering_parse(&t, "input user %x : f32[2, 3, 5, 6] \"x\"\n"
+                           "input user %w : f32[4, 3, 3, 3] \"w\"")) {
+        hn_graph *g = t.graph;
+        hn_conv_params params = {.spatial = 2, .groups = 1};
+        for (uint32_t d = 0; d < 2; d++) {
+            params.stride[d] = params.dilation[d] = params.padding[d] = hn_sym_int(g->sym, 1);
+            params.output_padding[d] = hn_sym_int(g->sym, 0);
+        }
+        const hn_value w = has_bytes ? constant(g, sizes, -3) : g->inputs.items[1].value;
+        hn_value y = hn_b_conv(g, g->inputs.items[0].value, w, 0, &params);
+        y = hn_b_unary(g, HN_OP_NEG, y);
+        EXPECT_OK(hn_graph_status(g));
+        EXPECT_OK(hn_graph_add_output(g, (hn_output){.kind = HN_OUTPUT_USER, .value = y}));
+        lower_with(&t, operations);
+        for (hn_item k = 1; t.program && k < t.program->items.count; k++) {
+            const hn_item_info *item = &t.program->items.items[k];
+            if (item->kind != HN_ITEM_EXTERN) continue;
+            EXPECT(hn_sym_is_value(t.program->sym, item->ext->params[HN_CONV_C], expected));
+        }
+        expect_values(&t, HN_RUN_OPERATIONS, exact);
+    }
+    lowering_end(&t);
+}
+
+TEST(few_channels) {
+    check_channels(&by_fours, true, 4);
+    check_channels(&by_fours, false, 3); /* the weight's bytes are not known */
+    check_channels(&by_operation, true, 3);
+}
+
 TEST(random_contractions) {
     const struct {
         const hn_operations *operations;
