@@ -6,7 +6,9 @@
 void *hn_pages_map(size_t bytes) {
     void *at = bytes ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
                      : MAP_FAILED;
-    return at == MAP_FAILED ? NULL : at;
+    if (at == MAP_FAILED) return NULL;
+    (void)madvise(at, bytes, MADV_DONTFORK);
+    return at;
 }
 
 void hn_pages_make(void *pages, size_t bytes) {

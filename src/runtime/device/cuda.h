@@ -125,7 +125,14 @@ hn_status hn_cuda_explain(const cuda_kernel *kernel, const hn_device_launch *lau
  * 8 MiB each, the rest that of all copies to the host together, up to 64 MiB. */
 enum { HN_CUDA_STAGE_PIECES = 2 };
 
+/* Pinned memory; `mapped`: bytes of a map of the queue's own, 0: it is the driver's. */
+typedef struct cuda_pinned {
+    uint8_t *at;
+    size_t mapped;
+} cuda_pinned;
+
 typedef struct cuda_stage_piece {
+    cuda_pinned own; /* NULL: its memory is the caller's */
     uint8_t *memory;
     size_t used;
     hn_cuda_event left; /* behind the last copy from it, when another piece has taken its place */
@@ -148,10 +155,10 @@ typedef struct cuda_stage_times {
 typedef struct cuda_stage {
     cuda_stage_piece pieces[HN_CUDA_STAGE_PIECES];
     size_t piece_bytes;
-    void *registered;   /* the caller's memory that the pieces are; NULL: they are the queue's */
-    uint32_t piece;     /* that is filled */
-    uint8_t **landings; /* blocks of memory */
-    size_t landing_cap; /* of the last block */
+    void *registered;      /* the caller's memory that the pieces are; NULL: they are the queue's */
+    uint32_t piece;        /* that is filled */
+    cuda_pinned *landings; /* blocks of memory */
+    size_t landing_cap;    /* of the last block */
     size_t landing_used, landing_bytes; /* in the last block; in all of them */
     uint32_t landing_count, landing_room;
     cuda_landing *copies;

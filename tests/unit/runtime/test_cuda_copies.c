@@ -53,6 +53,36 @@ static void fill(uint8_t *bytes, size_t count, unsigned seed) {
     for (size_t k = 0; k < count; k++) bytes[k] = (uint8_t)((k * 2654435761u + seed) >> 13);
 }
 
+/* Memory that is large is mapped and then pinned; where that is refused the driver gives some. */
+TEST(large_copies_without_what_the_driver_refuses) {
+    enum { BYTES = 5 << 20 };
+    cuda_standin *s = cuda_standin_find();
+    uint8_t *bytes = malloc(BYTES), *back = malloc(BYTES);
+    for (long n = 1; s && n <= 12; n++) {
+        fixture f;
+        if (!begin(&f)) return end(&f);
+        void *m = f.ops->alloc(f.dev, BYTES);
+        fill(bytes, BYTES, (unsigned)n);
+        s->calls = 0;
+        s->code = 2;
+        s->fail_at = n;
+        hn_status status = f.ops->copy_in(f.queue, m, bytes, BYTES);
+        if (!status) status = f.ops->copy_out(f.queue, back, m, BYTES);
+        s->fail_at = 0;
+        if (status) {
+            hn_status_free(status);
+            EXPECT_OK(f.ops->copy_in(f.queue, m, bytes, BYTES));
+            EXPECT_OK(f.ops->copy_out(f.queue, back, m, BYTES));
+        }
+        EXPECT_OK(finish(&f, f.queue, -1));
+        EXPECT(memcmp(back, bytes, BYTES) == 0);
+        f.ops->free(f.dev, m);
+        end(&f);
+        expect_nothing_left();
+    }
+    free(bytes), free(back);
+}
+
 /* Of all sizes, with many at a time: through pinned memory that is used again. */
 TEST(copies_of_all_sizes_come_back) {
     enum { SIZES = 9, ROUNDS_ = 3 };
