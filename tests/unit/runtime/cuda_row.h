@@ -88,7 +88,7 @@ typedef struct gather_memory {
 } gather_memory;
 
 HN_UNUSED static hn_status gather_begin(const fixture *f, hn_queue *queue, const float x[4],
-                              const long long index[LONG], gather_memory *out) {
+                                        const long long index[LONG], gather_memory *out) {
     out->whole = f->ops->alloc(f->dev, 1024);
     if (!out->whole) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory");
     for (int k = 0; k < 3; k++) out->args[k] = out->whole + 64 + 256 * k;
@@ -96,8 +96,8 @@ HN_UNUSED static hn_status gather_begin(const fixture *f, hn_queue *queue, const
     return f->ops->copy_in(queue, out->args[1], index, LONG * sizeof *index);
 }
 
-HN_UNUSED static hn_status gather(const fixture *f, hn_queue *queue, const gather_memory *m, uint32_t step,
-                        long long count) {
+HN_UNUSED static hn_status gather(const fixture *f, hn_queue *queue, const gather_memory *m,
+                                  uint32_t step, long long count) {
     hn_device_fault fault = {.is_set = true};
     hn_status status = f->ops->launch(queue,
                                       &(hn_device_launch){.kernel = f->gather,
@@ -116,7 +116,7 @@ HN_UNUSED static hn_status gather(const fixture *f, hn_queue *queue, const gathe
 }
 
 HN_UNUSED static hn_status launch_one(const fixture *f, const char *name, void *y, uint32_t threads,
-                            int64_t shared) {
+                                      int64_t shared) {
     hn_device_fault fault;
     void *kernel = NULL;
     HN_TRY(f->ops->find(f->code, name, &kernel));
