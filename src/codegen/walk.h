@@ -92,6 +92,7 @@ typedef struct hn_cluster_words {
 typedef struct hn_stage_words {
     const char *begin, *part; /* all of it; $0 *$1: from piece $2 of 16 bytes on */
     const char *move;         /* to $0 + $1 from $2 + $3, 16 bytes */
+    const char *settle;       /* waits for what private memory $0 of $1 words is read from */
     const char *await[HN_FORM_BATCHES_MOST + 1]; /* by how many batches may be under way */
 } hn_stage_words;
 

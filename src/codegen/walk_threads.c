@@ -467,7 +467,24 @@ void walk_put_move(walk *w, const hn_form_stmt *s) {
                            TEXT(walk_number(s->count).text), TEXT(type)));
 }
 
+/* What registers have been read from memory outside of loops. A processor counts reads that are under
+ * way in few counters: a loop that uses these registers would wait for its own reads with them. */
+static void put_settled(walk *w) {
+    for (hn_fmem m = 1; m < w->f->memories.count; m++) {
+        const hn_form_memory *memory = &w->f->memories.items[m];
+        int64_t elems = 0;
+        if (memory->space != HN_SPACE_PRIVATE || !hn_sym_is_int(w->f->sym, memory->elems, &elems))
+            continue;
+        const int64_t bytes = elems * hn_dtype_facts(memory->dtype)->size_bytes;
+        if (bytes % 4 == 0)
+            walk_put_line(
+                w, w->l->stages->settle, HN_DTYPE_NONE,
+                OPERANDS(TEXT(walk_memory(m).text), TEXT(walk_number((uint32_t)(bytes / 4)).text)));
+    }
+}
+
 void walk_put_await(walk *w, const hn_form_stmt *s) {
     if (!w->l->stages) return; /* there is nothing to wait for */
-    walk_put_line(w, w->l->stages->await[s->count], HN_DTYPE_NONE, NULL);
+    if (w->staged_bytes) walk_put_line(w, w->l->stages->await[s->count], HN_DTYPE_NONE, NULL);
+    if (!w->loops && !s->count) put_settled(w);
 }

@@ -335,7 +335,10 @@ static void open_slab(planner *pl, const hn_gpu_run *ahead) {
     pl->rows_end = hn_sym_min(pl->sym, hn_sym_add(pl->sym, begin, each), rows);
     hn_expr own = hn_sym_add(pl->sym, begin, pl->row);
     if (pl->layout->stages) hn_gpu_emit_first_stages(pl, ahead, own);
-    if (ahead) read_row(pl, ahead, own, false);
+    if (ahead) {
+        read_row(pl, ahead, own, false);
+        hn_form_await(pl->f, 0);
+    }
     pl->number = hn_form_symbol(pl->f, hn_sym_add(pl->sym, rows, step));
     hn_form_for(pl->f, first, begin, pl->rows_end, pl->layout->rows);
     hn_form_let(pl->f, pl->number, hn_sym_add(pl->sym, first, pl->row));

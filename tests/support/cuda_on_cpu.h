@@ -17,7 +17,7 @@
 
 /* Set by the host. */
 struct cuda_number {
-    unsigned x;
+    unsigned x, y; /* y: 0 */
 };
 extern "C" {
 cuda_number blockIdx, threadIdx;

@@ -22,6 +22,7 @@ static const hn_cluster_words clusters = {
 static const hn_stage_words stages = {
     .begin = "extern __shared__ uint4 memory[];",
     .part = "$0 *const $1 = ($0 *)(memory + $2);",
+    .settle = "settle($0, $1);",
     .move = "copy_async($0 + $1, $2 + $3, 16);",
     .await = {"copies_end(), copies_wait();", "copies_end(), copies_wait_but_one();",
               "copies_end(), copies_wait_but_two();"},

@@ -370,6 +370,10 @@ static const hn_snippet snippets[] = {
      "  *seen = (T)(found >> shift);\n"
      "  return found == was;\n}\n"},
     /* so many elements in one access: both pointers are aligned */
+    /* x |= 0, which no compiler knows */
+    {"settle", FN "void settle(void *x, int words) {\n"
+                  "  #pragma unroll\n"
+                  "  for (int k = 0; k < words; k++) ((unsigned *)x)[k] |= blockIdx.y;\n}\n"},
     {"move",
      "template <class T, int N> struct alignas(N * sizeof(T) < 16 ? N * sizeof(T) : 16) pack { T of[N]; };\n"
      "template <class P> " FN
