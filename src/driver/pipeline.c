@@ -59,8 +59,9 @@ void hn_driver_dump_program(hn_driver *d, const char *stage) {
 }
 
 /* Runs a pass and checks what it left. */
-static hn_status run_checked(const pass_row *row, hn_graph *graph, hn_arena *scratch) {
-    hn_pass_context context = {.scratch = scratch};
+static hn_status run_checked(const pass_row *row, hn_graph *graph, const hn_operations *operations,
+                             hn_arena *scratch) {
+    hn_pass_context context = {.scratch = scratch, .operations = operations};
     int64_t begin = hn_now_ns();
     hn_status status = row->run(graph, &context);
     if (!status) status = hn_graph_status(graph);
@@ -96,12 +97,14 @@ static hn_status no_pass(const char *name) {
 
 hn_status hn_driver_pass_run(hn_graph *graph, const char *name, hn_arena *scratch) {
     for (size_t k = 0; k < HN_COUNT_OF(passes); k++)
-        if (strcmp(passes[k].name, name) == 0) return run_checked(&passes[k], graph, scratch);
+        if (strcmp(passes[k].name, name) == 0) return run_checked(&passes[k], graph, NULL, scratch);
     return no_pass(name);
 }
 
 static hn_status run_pass(hn_driver *d, const pass_row *row) {
-    hn_status status = run_checked(row, d->graph, &d->scratch);
+    const hn_operations *operations =
+        d->level_count ? d->levels[0].target.kind->limits->operations : NULL;
+    hn_status status = run_checked(row, d->graph, operations, &d->scratch);
     hn_driver_dump_graph(d, row->name);
     return status ? hn_status_annotate(status, "pass '%s'", row->name) : NULL;
 }

@@ -18,21 +18,29 @@ static hn_status emit_checked(hn_graph *g, hn_op op, const hn_arg *args, uint32_
     return hn_graph_status(g);
 }
 
-/* Appends the node and gives its first result; the second goes to *out_second (may be NULL). */
-static hn_value emit(hn_graph *g, hn_op op, const hn_arg *args, uint32_t arg_count,
-                     hn_value *out_second) {
-    hn_meta metas[2];
-    hn_value results[2] = {0, 0};
+/* Appends the node and gives its first result; all go to `out`. */
+static hn_value emit_all(hn_graph *g, hn_op op, const hn_arg *args, uint32_t arg_count,
+                         hn_value out[HN_RESULTS_MAX]) {
+    hn_meta metas[HN_RESULTS_MAX];
     uint32_t count = 0;
+    memset(out, 0, HN_RESULTS_MAX * sizeof *out);
     if (g->failed) return 0;
     hn_status status = hn_infer(g, op, args, arg_count, metas, &count);
-    if (!status) status = emit_checked(g, op, args, arg_count, metas, count, results);
+    if (!status) status = emit_checked(g, op, args, arg_count, metas, count, out);
     if (status) {
         hn_graph_fail(g, status);
         return 0;
     }
-    if (out_second) *out_second = results[1];
-    return results[0];
+    return out[0];
+}
+
+/* The second result goes to *out_second (may be NULL). */
+static hn_value emit(hn_graph *g, hn_op op, const hn_arg *args, uint32_t arg_count,
+                     hn_value *out_second) {
+    hn_value results[HN_RESULTS_MAX];
+    const hn_value first = emit_all(g, op, args, arg_count, results);
+    if (out_second && first) *out_second = results[1];
+    return first;
 }
 
 static hn_value fail(hn_graph *g, hn_status status) {
@@ -464,6 +472,18 @@ hn_value hn_b_attention(hn_graph *g, hn_value q, hn_value k, hn_value v, hn_valu
     hn_arg args[] = {hn_arg_value(q),    hn_arg_value(k),     hn_arg_value(v),
                      hn_arg_value(mask), hn_arg_float(scale), hn_arg_bool(causal)};
     return emit(g, HN_OP_ATTENTION, args, 6, NULL);
+}
+
+hn_value hn_b_attention_backward(hn_graph *g, const hn_attention_grad *a, hn_value out_k_v[2]) {
+    hn_value results[HN_RESULTS_MAX];
+    out_k_v[0] = out_k_v[1] = 0;
+    if (idle(g, a->grad) || !a->q || !a->k || !a->v || !a->out) return 0;
+    hn_arg args[] = {hn_arg_value(a->grad),  hn_arg_value(a->q),    hn_arg_value(a->k),
+                     hn_arg_value(a->v),     hn_arg_value(a->out),  hn_arg_value(a->mask),
+                     hn_arg_float(a->scale), hn_arg_bool(a->causal)};
+    if (!emit_all(g, HN_OP_ATTENTION_BACKWARD, args, 8, results)) return 0;
+    out_k_v[0] = results[1], out_k_v[1] = results[2];
+    return results[0];
 }
 
 /* --- control and data-dependent sizes --- */

@@ -90,6 +90,14 @@ typedef struct hn_conv_params {
 } hn_conv_params;
 hn_value hn_b_conv(hn_graph *g, hn_value x, hn_value w, hn_value bias,
                    const hn_conv_params *params);
+/* The operands of ATTENTION_BACKWARD; mask 0: there is none. */
+typedef struct hn_attention_grad {
+    hn_value grad, q, k, v, out, mask;
+    double scale;
+    bool causal;
+} hn_attention_grad;
+/* Gives the gradient of q, and by `out_k_v` those of k and v. */
+hn_value hn_b_attention_backward(hn_graph *g, const hn_attention_grad *a, hn_value out_k_v[2]);
 hn_value hn_b_attention(hn_graph *g, hn_value q, hn_value k, hn_value v, hn_value mask,
                         double scale, bool causal);
 
@@ -108,11 +116,12 @@ typedef struct hn_meta {
     uint32_t rank;
     hn_expr sizes[HN_MAX_RANK];
 } hn_meta;
-/* Writes at most 2 metas. The first size of NONZERO is 0: any. Sizes that must relate and are
+enum { HN_RESULTS_MAX = 3 }; /* of a primitive but COND */
+/* Writes at most HN_RESULTS_MAX metas. The first size of NONZERO is 0: any. Sizes that must relate and are
  * neither proved nor refuted are guarded (hn_sym_require). Errors: internal, with what does not
  * fit. Not for COND, ITEM, ASSERT. */
-hn_status hn_infer(hn_graph *g, hn_op op, const hn_arg *args, uint32_t arg_count, hn_meta out[2],
-                   uint32_t *out_count) HN_MUST_USE;
+hn_status hn_infer(hn_graph *g, hn_op op, const hn_arg *args, uint32_t arg_count,
+                   hn_meta out[HN_RESULTS_MAX], uint32_t *out_count) HN_MUST_USE;
 
 /* Broadcast of two shapes by NumPy's rule into `out`. Of sizes that cannot be proved equal one may
  * be 1 by a guard or by the hints, and is guarded to be; else they are required to be equal

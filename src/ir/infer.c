@@ -339,12 +339,13 @@ static const hn_infer_rule op_rules[HN_OP_COUNT] = {
     [HN_OP_MATMUL] = hn_infer_matmul,
     [HN_OP_CONV] = hn_infer_conv,
     [HN_OP_ATTENTION] = hn_infer_attention,
+    [HN_OP_ATTENTION_BACKWARD] = hn_infer_attention_backward,
     [HN_OP_GROUPED_MATMUL] = hn_infer_grouped_matmul,
     [HN_OP_NONZERO] = infer_nonzero,
 };
 
-hn_status hn_infer(hn_graph *g, hn_op op, const hn_arg *args, uint32_t arg_count, hn_meta out[2],
-                   uint32_t *out_count) {
+hn_status hn_infer(hn_graph *g, hn_op op, const hn_arg *args, uint32_t arg_count,
+                   hn_meta out[HN_RESULTS_MAX], uint32_t *out_count) {
     *out_count = 0;
     out[0].rank = 0;
     out[0].dtype = HN_DTYPE_NONE;

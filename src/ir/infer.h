@@ -60,5 +60,6 @@ hn_status hn_infer_matmul(hn_infer_state *in) HN_MUST_USE;
 hn_status hn_infer_grouped_matmul(hn_infer_state *in) HN_MUST_USE;
 hn_status hn_infer_conv(hn_infer_state *in) HN_MUST_USE;
 hn_status hn_infer_attention(hn_infer_state *in) HN_MUST_USE;
+hn_status hn_infer_attention_backward(hn_infer_state *in) HN_MUST_USE;
 
 #endif

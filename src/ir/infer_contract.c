@@ -188,3 +188,28 @@ hn_status hn_infer_attention(hn_infer_state *in) {
     in->out->sizes[rank - 1] = v->sizes[rank - 1];
     return hn_infer_has(in, 3) ? check_mask(in, q, k->sizes[rank - 2]) : NULL;
 }
+
+/* --- gradients of attention: args grad q k v out mask scale causal --- */
+
+hn_status hn_infer_attention_backward(hn_infer_state *in) {
+    enum { GRAD = 0, Q = 1, OUT = 4, MASK = 5 };
+    const hn_arg *a = in->args;
+    const hn_arg forward[] = {a[Q], a[Q + 1], a[Q + 2], a[MASK], a[MASK + 1], a[MASK + 2]};
+    hn_infer_state attention = {.g = in->g, .op = HN_OP_ATTENTION, .args = forward, .out = in->out};
+    HN_TRY(hn_infer_attention(&attention));
+    const hn_meta result = in->out[0];
+    for (uint32_t k = 0; k < 2; k++) {
+        const hn_value_info *x = hn_infer_arg(in, k ? OUT : GRAD);
+        HN_TRY(hn_infer_same_dtype(in, result.dtype, x->dtype));
+        if (x->rank != result.rank)
+            return HN_ERROR(HN_INTERNAL, "'attention_backward' wants results of rank %u, not %u",
+                            result.rank, x->rank);
+        for (uint32_t i = 0; i < result.rank; i++)
+            HN_TRY(equal(in, x->sizes[i], result.sizes[i], "results of attention are as large"));
+    }
+    for (uint32_t k = 0; k < 3; k++) {
+        const hn_value_info *x = hn_infer_arg(in, Q + k);
+        hn_infer_set(&in->out[k], x->dtype, x->rank, x->sizes);
+    }
+    return NULL;
+}

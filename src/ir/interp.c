@@ -44,6 +44,7 @@ static const hn_ref_fn row_functions[HN_OP_COUNT] = {
     [HN_OP_MATMUL] = hn_ref_matmul,
     [HN_OP_CONV] = hn_ref_conv,
     [HN_OP_ATTENTION] = hn_ref_attention,
+    [HN_OP_ATTENTION_BACKWARD] = hn_ref_attention_backward,
     [HN_OP_NONZERO] = hn_ref_nonzero,
     [HN_OP_NMS] = hn_ref_nms,
     [HN_OP_GROUPED_MATMUL] = hn_ref_grouped_matmul,

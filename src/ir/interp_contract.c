@@ -321,18 +321,29 @@ static void attention_row(const attention *a, const double *scores, const double
     for (int64_t p = 0; p < a->dv && sum != 0; p++) out[p] /= sum;
 }
 
+static hn_status attention_read(hn_ref_run *run, attention *a) {
+    *a = (attention){0};
+    HN_TRY(hn_ref_arg_tensor(run, "q", &a->q));
+    HN_TRY(hn_ref_arg_tensor(run, "k", &a->k));
+    HN_TRY(hn_ref_arg_tensor(run, "v", &a->v));
+    HN_TRY(hn_ref_arg_optional(run, "mask", &a->mask));
+    HN_TRY(hn_ref_arg_float(run, "scale", &a->scale));
+    HN_TRY(hn_ref_arg_bool(run, "causal", &a->causal));
+    return attention_check(a);
+}
+
+/* The row of the keys' head that a row of queries meets first. */
+static int64_t attention_keys(const attention *a, int64_t row) {
+    int64_t head = row / a->m % a->heads, batch = row / a->m / a->heads;
+    return (batch * a->kv_heads + head / (a->heads / a->kv_heads)) * a->n;
+}
+
 hn_status hn_ref_attention(hn_ref_run *run) {
-    attention a = {0};
+    attention a;
     int64_t sizes[HN_MAX_RANK], rows[HN_MAX_RANK], coord[HN_MAX_RANK] = {0}, row_count;
     double *scores;
     hn_ref_tensor *out;
-    HN_TRY(hn_ref_arg_tensor(run, "q", &a.q));
-    HN_TRY(hn_ref_arg_tensor(run, "k", &a.k));
-    HN_TRY(hn_ref_arg_tensor(run, "v", &a.v));
-    HN_TRY(hn_ref_arg_optional(run, "mask", &a.mask));
-    HN_TRY(hn_ref_arg_float(run, "scale", &a.scale));
-    HN_TRY(hn_ref_arg_bool(run, "causal", &a.causal));
-    HN_TRY(attention_check(&a));
+    HN_TRY(attention_read(run, &a));
     memcpy(sizes, a.q->sizes, sizeof sizes);
     memcpy(rows, a.q->sizes, sizeof rows);
     sizes[a.rank - 1] = a.dv;
@@ -341,13 +352,82 @@ hn_status hn_ref_attention(hn_ref_run *run) {
     HN_TRY(hn_ref_numel(a.rank, rows, &row_count));
     HN_NEW(run->scratch, scores, a.n + 1);
     for (int64_t row = 0; row < row_count; row++) {
-        int64_t head = row / a.m % a.heads, batch = row / a.m / a.heads;
-        int64_t k_head = batch * a.kv_heads + head / (a.heads / a.kv_heads);
-        for (int64_t j = 0; j < a.n; j++)
-            scores[j] = attention_score(&a, coord, row, k_head * a.n + j, j);
-        attention_row(&a, scores, a.v->data.f + k_head * a.n * a.dv, out->data.f + row * a.dv);
+        int64_t keys = attention_keys(&a, row);
+        for (int64_t j = 0; j < a.n; j++) scores[j] = attention_score(&a, coord, row, keys + j, j);
+        attention_row(&a, scores, a.v->data.f + keys * a.dv, out->data.f + row * a.dv);
         coord[a.rank - 1] = 0;
         hn_ref_next(coord, rows, a.rank);
     }
     return NULL;
+}
+
+/* --- gradients of attention --- */
+
+/* Results of this are sums until the end. */
+typedef struct gradients {
+    attention a;
+    const hn_ref_tensor *grad, *out;
+    double *d_q, *d_k, *d_v;
+} gradients;
+
+/* What one query adds to the gradients, with its scores. */
+static void gradients_row(const gradients *x, double *scores, int64_t row, int64_t keys) {
+    const attention *a = &x->a;
+    const double *grad = x->grad->data.f + row * a->dv, *out = x->out->data.f + row * a->dv,
+                 *q = a->q->data.f + row * a->d;
+    double high = -INFINITY, sum = 0, dot = 0;
+    for (int64_t j = 0; j < a->n; j++) high = scores[j] > high ? scores[j] : high;
+    for (int64_t j = 0; j < a->n; j++)
+        sum += scores[j] = scores[j] == -INFINITY ? 0 : exp(scores[j] - high);
+    for (int64_t p = 0; p < a->dv; p++) dot += grad[p] * out[p];
+    for (int64_t j = 0; j < a->n; j++) {
+        const double *k = a->k->data.f + (keys + j) * a->d, *v = a->v->data.f + (keys + j) * a->dv;
+        double weight = scores[j] / sum, change = -dot;
+        if (scores[j] == 0) continue;
+        for (int64_t p = 0; p < a->dv; p++) {
+            change += grad[p] * v[p];
+            x->d_v[(keys + j) * a->dv + p] += weight * grad[p];
+        }
+        for (int64_t p = 0; p < a->d; p++) {
+            x->d_q[row * a->d + p] += change * weight * a->scale * k[p];
+            x->d_k[(keys + j) * a->d + p] += change * weight * a->scale * q[p];
+        }
+    }
+}
+
+static hn_status gradients_result(hn_ref_run *run, uint32_t k, const hn_ref_tensor *like,
+                                  const double *sums) {
+    hn_ref_tensor *out;
+    HN_TRY(hn_ref_result(run, k, like->dtype, like->rank, like->sizes, &out));
+    for (int64_t at = 0; at < out->numel; at++) hn_ref_set(out, at, (hn_ref_elem){.f = sums[at]});
+    return NULL;
+}
+
+hn_status hn_ref_attention_backward(hn_ref_run *run) {
+    gradients x;
+    int64_t rows[HN_MAX_RANK], coord[HN_MAX_RANK] = {0}, row_count;
+    double *scores;
+    HN_TRY(attention_read(run, &x.a));
+    HN_TRY(hn_ref_arg_tensor(run, "grad", &x.grad));
+    HN_TRY(hn_ref_arg_tensor(run, "out", &x.out));
+    memcpy(rows, x.a.q->sizes, sizeof rows);
+    rows[x.a.rank - 1] = 1;
+    HN_TRY(hn_ref_numel(x.a.rank, rows, &row_count));
+    if (x.grad->numel != row_count * x.a.dv || x.out->numel != x.grad->numel)
+        return HN_ERROR(HN_INVALID_ARGUMENT, "the result is not as large as that of attention");
+    HN_NEW(run->scratch, scores, x.a.n + 1);
+    HN_NEW(run->scratch, x.d_q, x.a.q->numel + 1);
+    HN_NEW(run->scratch, x.d_k, x.a.k->numel + 1);
+    HN_NEW(run->scratch, x.d_v, x.a.v->numel + 1);
+    for (int64_t row = 0; row < row_count; row++) {
+        const int64_t keys = attention_keys(&x.a, row);
+        for (int64_t j = 0; j < x.a.n; j++)
+            scores[j] = attention_score(&x.a, coord, row, keys + j, j);
+        gradients_row(&x, scores, row, keys);
+        coord[x.a.rank - 1] = 0;
+        hn_ref_next(coord, rows, x.a.rank);
+    }
+    HN_TRY(gradients_result(run, 0, x.a.q, x.d_q));
+    HN_TRY(gradients_result(run, 1, x.a.k, x.d_k));
+    return gradients_result(run, 2, x.a.v, x.d_v);
 }

@@ -211,6 +211,7 @@ hn_status hn_ref_matmul(hn_ref_run *run) HN_MUST_USE;
 hn_status hn_ref_grouped_matmul(hn_ref_run *run) HN_MUST_USE;
 hn_status hn_ref_conv(hn_ref_run *run) HN_MUST_USE;
 hn_status hn_ref_attention(hn_ref_run *run) HN_MUST_USE;
+hn_status hn_ref_attention_backward(hn_ref_run *run) HN_MUST_USE;
 
 hn_status hn_ref_nonzero(hn_ref_run *run) HN_MUST_USE;
 hn_status hn_ref_item(hn_ref_run *run) HN_MUST_USE;

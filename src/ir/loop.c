@@ -85,12 +85,14 @@ hn_sid hn_body_add(hn_arena *arena, hn_body *body, const hn_sop *sop) {
 
 /* ---- operations ---- */
 
-#define EVERYTHING                                                                                 \
+#define EVERYTHING(is_own)                                                                         \
     {                                                                                              \
-        .dtypes = UINT32_MAX, .epilogues = UINT32_MAX,                                             \
+        .dtypes = (is_own) ? UINT32_MAX : 0, .epilogues = UINT32_MAX,                              \
         .does = HN_DOES_RESIDUAL | HN_DOES_CHANNELS | HN_DOES_SCALE | HN_DOES_STRIDES              \
     }
-#define ROW(kind, name, operands, needed, written, params) [kind] = EVERYTHING,
+/* Its loops are products, which the compiler writes itself (opt/decompose/attention_training.c). */
+#define IS_OWN(kind)                                       ((kind) != HN_EXTERN_ATTENTION_BACKWARD)
+#define ROW(kind, name, operands, needed, written, params) [kind] = EVERYTHING(IS_OWN(kind)),
 const hn_operations hn_operations_all = {.of = {HN_EXTERN_KINDS(ROW)}};
 
 const hn_operation *hn_operation_of(const hn_operations *operations, const hn_program *program,

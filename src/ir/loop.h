@@ -111,6 +111,8 @@ typedef struct hn_loop {
     hn_loop_store indices; /* CUMMAX, CUMMIN: second result; buffer 0 otherwise */
 } hn_loop;
 
+enum { HN_EXTERN_OPERANDS_MAX = 9 };
+
 /* A call of an operation: extern_abi.h. For targets without the operation there may be loops beside
  * it that compute the same: they read the operands and temporaries that nothing else touches, and
  * the last one stores operand 0. */
@@ -121,7 +123,7 @@ typedef struct hn_extern {
         hn_buf buffer; /* 0: absent */
         hn_expr offset_elems;
         bool written;
-    } operands[6];
+    } operands[HN_EXTERN_OPERANDS_MAX];
     uint32_t param_count;
     hn_expr params[48];
     hn_loop *loops;      /* in order */
@@ -168,7 +170,7 @@ typedef struct hn_operations {
     bool chooses_pieces;
 } hn_operations;
 
-/* Those of src/ops: all, for every dtype. */
+/* Those of src/ops: all but ATTENTION_BACKWARD, for every dtype. */
 extern const hn_operations hn_operations_all;
 
 /* BRANCH_THEN ... BRANCH_ELSE ... BRANCH_END bracket the items of a conditional; they nest. */

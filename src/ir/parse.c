@@ -292,7 +292,7 @@ static hn_status read_results(parser *ps, label_list *out) {
 /* Results whose types the text leaves to inference. */
 static hn_status infer_results(parser *ps, hn_op op, const arg_list *args, const label_list *labels,
                                hn_value *results) {
-    hn_meta metas[2];
+    hn_meta metas[HN_RESULTS_MAX];
     uint32_t count = 0;
     HN_TRY(hn_lex_blame(&ps->lex, ps->lex.p,
                         hn_infer(ps->g, op, args->items, args->count, metas, &count)));

@@ -241,7 +241,7 @@ static hn_status check_semantics(verifier *v, const hn_node_info *node) {
     if (hn_op_is_aten(node->op)) return check_result_count(node);
     if (node->op == HN_OP_COND || node->op == HN_OP_ITEM || node->op == HN_OP_ASSERT)
         return check_control(v, node);
-    hn_meta metas[2];
+    hn_meta metas[HN_RESULTS_MAX];
     uint32_t count;
     HN_TRY(hn_infer(v->g, node->op, node->args, node->arg_count, metas, &count));
     return check_results(v, node, metas, count);

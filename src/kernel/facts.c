@@ -62,7 +62,8 @@ static bool takes_conv(const hn_sym *sym, const hn_extern *call) {
            outputs / groups >= CHANNELS_MIN;
 }
 
-/* A block of queries, keys and values fits shared memory. */
+/* A block of queries, keys and values fits shared memory, and in registers what the gradients are
+ * added up in: the sizes are in the same places. */
 static bool takes_attention(const hn_sym *sym, const hn_extern *call) {
     enum { DEPTH_MAX = 128 };
     return is_at_most(sym, call->params[HN_ATTENTION_D], DEPTH_MAX) &&
@@ -117,6 +118,8 @@ static const hn_operations nvidia_operations = {
                             .channel_bytes = 16,
                             .takes = takes_conv},
         [HN_EXTERN_ATTENTION] = {.dtypes = NARROW_FLOATS, .takes = takes_attention},
+        [HN_EXTERN_ATTENTION_BACKWARD] = {.dtypes = 1u << HN_DTYPE_F16 | 1u << HN_DTYPE_BF16,
+                                          .takes = takes_attention},
         [HN_EXTERN_SORT] = {.dtypes = UINT32_MAX, .takes = takes_sort},
         [HN_EXTERN_TOPK] = {.dtypes = UINT32_MAX, .takes = takes_sort},
         [HN_EXTERN_NONZERO] = {.dtypes = UINT32_MAX},

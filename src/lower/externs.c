@@ -224,6 +224,24 @@ static hn_status attention_out(lower *l, hn_value v) {
     return lower_new_buffer(l, v, (hn_expr[]){s[0], s[2], s[1], s[3]});
 }
 
+static void put_attention_sizes(lower *l, const hn_value_info *q, const hn_value_info *k,
+                                const hn_value_info *v, hn_expr *p) {
+    const uint32_t r = q->rank;
+    p[HN_ATTENTION_BATCH] = r > 3 ? q->sizes[0] : l->one;
+    p[HN_ATTENTION_BATCH + 1] = r > 2 ? q->sizes[r - 3] : l->one;
+    p[HN_ATTENTION_KV_HEADS] = r > 2 ? k->sizes[r - 3] : l->one;
+    p[HN_ATTENTION_M] = q->sizes[r - 2];
+    p[HN_ATTENTION_N] = k->sizes[r - 2];
+    p[HN_ATTENTION_D] = q->sizes[r - 1];
+    p[HN_ATTENTION_DV] = v->sizes[r - 1];
+}
+
+static hn_expr bits_of(lower *l, double number) {
+    int64_t bits;
+    memcpy(&bits, &number, sizeof bits);
+    return hn_sym_int(l->sym, bits);
+}
+
 hn_status lower_attention(lower *l, const hn_node_info *n) {
     hn_value q = n->args[0].as.value, k = n->args[1].as.value, v = n->args[2].as.value,
              out = n->results[0];
@@ -242,23 +260,47 @@ hn_status lower_attention(lower *l, const hn_node_info *n) {
                                 operand(l, v, false), operand(l, mask, false)}};
     fill(l, &e, HN_ATTENTION_PARAM_COUNT);
     hn_expr *p = e.params;
-    uint32_t r = qi->rank;
-    p[HN_ATTENTION_BATCH] = r > 3 ? qi->sizes[0] : l->one;
-    p[HN_ATTENTION_BATCH + 1] = r > 2 ? qi->sizes[r - 3] : l->one;
-    p[HN_ATTENTION_KV_HEADS] = r > 2 ? ki->sizes[r - 3] : l->one;
-    p[HN_ATTENTION_M] = qi->sizes[r - 2];
-    p[HN_ATTENTION_N] = ki->sizes[r - 2];
-    p[HN_ATTENTION_D] = qi->sizes[r - 1];
-    p[HN_ATTENTION_DV] = vi->sizes[r - 1];
+    put_attention_sizes(l, qi, ki, vi, p);
     put_attention(l, q, false, &p[HN_ATTENTION_Q]);
     put_attention(l, k, false, &p[HN_ATTENTION_K]);
     put_attention(l, v, false, &p[HN_ATTENTION_V]);
     put_attention(l, out, false, &p[HN_ATTENTION_OUT]);
     if (mask) put_attention(l, mask, true, &p[HN_ATTENTION_MASK]);
     p[HN_ATTENTION_CAUSAL] = n->args[5].as.b ? l->one : l->zero;
-    int64_t bits;
-    memcpy(&bits, &n->args[4].as.f, sizeof bits);
-    p[HN_ATTENTION_SCALE] = hn_sym_int(l->sym, bits);
+    p[HN_ATTENTION_SCALE] = bits_of(l, n->args[4].as.f);
+    return add_call(l, &e);
+}
+
+/* Decompositions write the op for targets that have it, only. */
+hn_status lower_attention_backward(lower *l, const hn_node_info *n) {
+    enum { GRAD, Q, K, V, OUT, MASK, SCALE, CAUSAL, OPERANDS = 6, RESULTS = 3 };
+    static const uint8_t strides[OPERANDS] = {
+        HN_ATTENTION_BACKWARD_GRAD, HN_ATTENTION_BACKWARD_Q,   HN_ATTENTION_BACKWARD_K,
+        HN_ATTENTION_BACKWARD_V,    HN_ATTENTION_BACKWARD_OUT, HN_ATTENTION_BACKWARD_MASK};
+    hn_extern e = {.kind = HN_EXTERN_ATTENTION_BACKWARD, .operand_count = RESULTS + OPERANDS};
+    hn_value values[OPERANDS];
+    for (uint32_t k = 0; k < OPERANDS; k++) {
+        values[k] = n->args[k].kind == HN_ARG_VALUE ? n->args[k].as.value : 0;
+        if (values[k]) HN_TRY(lower_realize(l, values[k]));
+        e.operands[RESULTS + k] = operand(l, values[k], false);
+    }
+    if (info(l, values[Q])->rank > 4)
+        return HN_ERROR(HN_UNSUPPORTED, "gradients of attention of rank %u; it must be 3 or 4",
+                        info(l, values[Q])->rank);
+    for (uint32_t k = 0; k < RESULTS; k++) {
+        HN_TRY(attention_out(l, n->results[k]));
+        e.operands[k] = operand(l, n->results[k], true);
+    }
+    fill(l, &e, HN_ATTENTION_BACKWARD_PARAM_COUNT);
+    put_attention_sizes(l, info(l, values[Q]), info(l, values[K]), info(l, values[V]), e.params);
+    for (uint32_t k = 0; k < OPERANDS; k++)
+        if (values[k]) put_attention(l, values[k], k == MASK, &e.params[strides[k]]);
+    for (uint32_t k = 0; k < RESULTS; k++)
+        put_attention(l, n->results[k], false, &e.params[HN_ATTENTION_BACKWARD_D_Q + 4 * k]);
+    e.params[HN_ATTENTION_BACKWARD_CAUSAL] = n->args[CAUSAL].as.b ? l->one : l->zero;
+    e.params[HN_ATTENTION_BACKWARD_SCALE] = bits_of(l, n->args[SCALE].as.f);
+    if (l->operations && !hn_operation_of(l->operations, l->p, &e))
+        return HN_ERROR(HN_UNSUPPORTED, "the target has no gradients of attention in one piece");
     return add_call(l, &e);
 }
 

@@ -176,6 +176,7 @@ hn_status lower_index_put(lower *l, const hn_node_info *n) HN_MUST_USE;
 hn_status lower_matmul(lower *l, const hn_node_info *n) HN_MUST_USE;
 hn_status lower_conv(lower *l, const hn_node_info *n) HN_MUST_USE;
 hn_status lower_attention(lower *l, const hn_node_info *n) HN_MUST_USE;
+hn_status lower_attention_backward(lower *l, const hn_node_info *n) HN_MUST_USE;
 hn_status lower_sort(lower *l, const hn_node_info *n) HN_MUST_USE;
 hn_status lower_cond(lower *l, const hn_node_info *n) HN_MUST_USE;
 hn_status lower_assert(lower *l, const hn_node_info *n) HN_MUST_USE;

@@ -15,6 +15,7 @@ static lower_fn find_fn(hn_op op) {
         {HN_OP_MATMUL, lower_matmul},
         {HN_OP_CONV, lower_conv},
         {HN_OP_ATTENTION, lower_attention},
+        {HN_OP_ATTENTION_BACKWARD, lower_attention_backward},
         {HN_OP_ASSERT, lower_assert},
         {HN_OP_COND, lower_cond},
         {HN_OP_NONZERO, lower_nonzero},

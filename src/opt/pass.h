@@ -5,11 +5,14 @@
 
 #include "ir/build.h"
 #include "ir/graph.h"
+#include "ir/loop.h"
 
 typedef struct hn_pass_context {
     hn_arena *scratch;
     /* Set by callers that need no bytes of weights folded (graph cache keys). */
     bool metadata_only;
+    /* Of the target, where it is known: then some ops stay whole. NULL: it has none. */
+    const hn_operations *operations;
 } hn_pass_context;
 
 typedef hn_status (*hn_pass_fn)(hn_graph *graph, hn_pass_context *context);

@@ -322,7 +322,7 @@ static hn_status add_operation_kernel(emitter *e, uint32_t step, hn_line *line) 
 
 static hn_status add_extern_call(emitter *e, uint32_t step, const hn_item_info *item) {
     const hn_extern *ext = item->ext;
-    hn_woperand operands[6] = {{0}};
+    hn_woperand operands[HN_EXTERN_OPERANDS_MAX] = {{0}};
     if (kernel_code(e, 0, (place){step, 0})->next) return add_kernel_calls(e, step, item->origin);
     for (uint32_t k = 0; k < ext->operand_count; k++) {
         hn_buf b = ext->operands[k].buffer;

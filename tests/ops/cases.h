@@ -351,8 +351,11 @@ static hn_status case_graph(hn_arena *arena, op_case *c, hn_graph **out) {
 
 /* --- running --- */
 
+/* Of the target, which has some ops in one piece; NULL: all are taken apart. */
+static const hn_operations *case_operations;
+
 static hn_status case_decompose(hn_arena *arena, hn_graph *g) {
-    hn_pass_context context = {.scratch = arena};
+    hn_pass_context context = {.scratch = arena, .operations = case_operations};
     HN_TRY(hn_pass_decompose(g, &context));
     return hn_graph_verify(g, HN_LEGAL_PRIMITIVE);
 }

@@ -169,10 +169,21 @@ static int parse_options(int argc, char **argv, settings *s) {
     return !s->totals.parts || s->totals.part < s->totals.parts ? k : 0;
 }
 
+/* What runs the cases, and what it has in one piece. */
+static hn_status find_operations(const settings *s) {
+    hn_target target;
+    if (!s->as_kernels && !s->compiled) return NULL;
+    HN_TRY(s->as_kernels ? kernel_target(&target)
+                         : hn_target_named(
+                               hn_str_of(s->compile.target ? s->compile.target : "host"), &target));
+    case_operations = target.kind->limits->operations;
+    return NULL;
+}
+
 static void run_cases(void *user) {
     settings *s = user;
-    hn_status status = NULL;
-    if (s->compiled)
+    hn_status status = find_operations(s);
+    if (s->compiled && !status)
         status =
             hn_service_create(&(hn_service_options){.threads = 1, .cache_dir = ""}, &s->service);
     if (!s->file_count && !status)

@@ -138,6 +138,8 @@ def cases(c):
         add(c, kind, *operands(c, 2, 2, 3, 5, 4, 4), bias=dead.reshape(1, 1, 3, 5), **small)
     for bias in (dead[None, None].expand(2, 2, 3, 5).contiguous(), c.ramp((2, 1, 1, 5))):
         add(c, efficient, *operands(c, 2, 2, 3, 5, 4, 4, batch=2), bias=bias, **small)
+    for kind in (efficient, cudnn):
+        add(c, kind, *operands(c, 2, 1, 3, 5, 4, 4, torch.float16), bias=dead.half().reshape(1, 1, 3, 5), wanted=(True, True, True, False), **small)
     add(c, flash_cpu, *operands(c, 1, 1, 3, 5, 4, 4, torch.float64), **small)
     g, q, k, v = operands(c, 1, 1, 33, 3, 4, 2)
     add(c, efficient, g, q, k, v, **small)

@@ -19,6 +19,8 @@ typedef enum hn_extern_kind {
     HN_EXTERN_NONZERO = 6,        /* positions (i64), x (bool) */
     HN_EXTERN_GROUPED_MATMUL = 7, /* out, a, b, ends (i64) */
     HN_EXTERN_NMS = 8,            /* keep (bool), boxes */
+    /* d_q, d_k, d_v, grad, q, k, v, out, mask?; only some devices have it */
+    HN_EXTERN_ATTENTION_BACKWARD = 9,
     HN_EXTERN_KIND_COUNT
 } hn_extern_kind;
 
@@ -100,6 +102,23 @@ enum {
     HN_ATTENTION_PARAM_COUNT = 29
 };
 
+/* The gradients of ATTENTION's q, k and v, with its result `out` and the gradient `grad` of that. What
+ * they begin with is as in ATTENTION. */
+enum {
+    HN_ATTENTION_BACKWARD_GRAD = 7, /* strides [batch, head, m, dv] */
+    HN_ATTENTION_BACKWARD_Q = 11,
+    HN_ATTENTION_BACKWARD_K = 15,
+    HN_ATTENTION_BACKWARD_V = 19,
+    HN_ATTENTION_BACKWARD_OUT = 23,
+    HN_ATTENTION_BACKWARD_MASK = 27,
+    HN_ATTENTION_BACKWARD_CAUSAL = 31,
+    HN_ATTENTION_BACKWARD_SCALE = 32, /* the bits of a double */
+    HN_ATTENTION_BACKWARD_D_Q = 33,
+    HN_ATTENTION_BACKWARD_D_K = 37,
+    HN_ATTENTION_BACKWARD_D_V = 41,
+    HN_ATTENTION_BACKWARD_PARAM_COUNT = 45
+};
+
 /* x is contiguous [outer, n, inner]; sorted along n. TOPK writes k rows: [outer, k, inner]. NaN is
  * largest. */
 enum {
@@ -154,6 +173,8 @@ enum {
     X(HN_EXTERN_TOPK, "topk", 3, 3, 2, HN_SORT_PARAM_COUNT)                                        \
     X(HN_EXTERN_NONZERO, "nonzero", 2, 2, 1, HN_NONZERO_PARAM_COUNT)                               \
     X(HN_EXTERN_GROUPED_MATMUL, "grouped_matmul", 4, 4, 1, HN_GROUPED_PARAM_COUNT)                 \
-    X(HN_EXTERN_NMS, "nms", 2, 2, 1, HN_NMS_PARAM_COUNT)
+    X(HN_EXTERN_NMS, "nms", 2, 2, 1, HN_NMS_PARAM_COUNT)                                           \
+    X(HN_EXTERN_ATTENTION_BACKWARD, "attention_backward", 9, 8, 3,                                 \
+      HN_ATTENTION_BACKWARD_PARAM_COUNT)
 
 #endif

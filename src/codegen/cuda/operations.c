@@ -63,14 +63,17 @@ typedef struct writer {
 static bool has_operand(const writer *w, uint32_t k) { return w->call->operands[k].buffer != 0; }
 
 /* Words that the texts have in common. */
-static void put_words(writer *w) {
-    const words *d = w->dtype;
-    hn_strbuf_printf(&w->text, "#define ELEMENT %s\n#define NUMBER %s\n", d->element, d->number);
-    hn_strbuf_printf(&w->text, "#define LOAD(x) %s\n#define STORE(x) %s\n", d->load, d->store);
+void hn_cuda_put_words(hn_strbuf *text, hn_dtype dtype) {
+    const words *d = &dtypes[dtype];
+    hn_strbuf_printf(text, "#define ELEMENT %s\n#define NUMBER %s\n", d->element, d->number);
+    hn_strbuf_printf(text, "#define LOAD(x) %s\n#define STORE(x) %s\n", d->load, d->store);
     if (d->mma)
-        hn_strbuf_printf(&w->text, "#define MMA(c, a, b) %s\n#define PAIR(a, b) %s\n", d->mma,
-                         d->pair);
-    else hn_strbuf_printf(&w->text, "#define FMA(a, b, c) %s\n", d->fma);
+        hn_strbuf_printf(text, "#define MMA(c, a, b) %s\n#define PAIR(a, b) %s\n", d->mma, d->pair);
+    else hn_strbuf_printf(text, "#define FMA(a, b, c) %s\n", d->fma);
+}
+
+static hn_dtype dtype_of(const writer *w, uint32_t operand) {
+    return w->program->buffers.items[w->call->operands[operand].buffer].dtype;
 }
 
 static void put_sum(writer *w, const char *name, uint32_t operand) {
@@ -128,17 +131,15 @@ static hn_expr write_conv(writer *w) {
 }
 
 /* What the mask makes of a score. */
-static void put_mask(writer *w) {
-    const hn_dtype dtype = w->program->buffers.items[w->call->operands[4].buffer].dtype;
-    const bool is_float = has_operand(w, 4) && dtypes[dtype].element != NULL;
-    hn_strbuf_printf(&w->text, "#define MASK_ELEMENT %s\n#define MASK_LOAD(x) %s\n",
+void hn_cuda_put_mask(hn_strbuf *text, hn_dtype dtype) {
+    const bool is_masked = dtype != HN_DTYPE_NONE, is_float = is_masked && dtypes[dtype].element;
+    hn_strbuf_printf(text, "#define MASK_ELEMENT %s\n#define MASK_LOAD(x) %s\n",
                      is_float ? dtypes[dtype].element : "unsigned char",
                      is_float ? dtypes[dtype].load : "(x)");
-    hn_strbuf_printf(&w->text, "#define IS_MASKED %d\n#define MASKED(score, at) %s\n",
-                     has_operand(w, 4),
-                     !has_operand(w, 4) ? "(score)"
-                     : is_float         ? "((score) + (float)MASK_LOAD(mask[at]))"
-                                        : "(mask[at] ? (score) : -infinity)");
+    hn_strbuf_printf(text, "#define IS_MASKED %d\n#define MASKED(score, at) %s\n", is_masked,
+                     !is_masked ? "(score)"
+                     : is_float ? "((score) + (float)MASK_LOAD(mask[at]))"
+                                : "(mask[at] ? (score) : -infinity)");
 }
 
 /* Of attention_mma.cu: two stages of 64 keys and their values. */
@@ -156,7 +157,7 @@ static hn_expr write_attention(writer *w) {
     if (w->dtype->mma) w->shared_bytes = attention_shared_bytes(d, dv);
     /* 48 KiB of shared memory */
     const int64_t rows = w->dtype->mma || (d <= 64 && dv <= 64) ? 64 : 32;
-    put_mask(w);
+    hn_cuda_put_mask(&w->text, has_operand(w, 4) ? dtype_of(w, 4) : HN_DTYPE_NONE);
     hn_strbuf_printf(&w->text, "#define D %d\n#define DV %d\n#define ROWS %d\n", (int)d, (int)dv,
                      (int)rows);
     return hn_sym_mul(sym, blocks(sym, p[HN_ATTENTION_M], rows),
@@ -265,7 +266,7 @@ static hn_status describe(const hn_extern *call, hn_arena *arena, hn_kernel_code
 static hn_status write_text(writer *w, hn_arena *arena, hn_kernel_code *out) {
     const hn_extern_kind kind = w->call->kind;
     const hn_cuda_text *t = text_of(w);
-    put_words(w);
+    hn_cuda_put_words(&w->text, dtype_of(w, 0));
     const hn_expr groups = kinds[kind].write(w);
     if (!groups) return NULL;
     hn_strbuf_append(&w->text, t->begin, (size_t)(t->end - t->begin));
@@ -287,6 +288,7 @@ static hn_status (*const lists[HN_EXTERN_KIND_COUNT])(hn_cuda_list *list) = {
     [HN_EXTERN_TOPK] = hn_cuda_sort,
     [HN_EXTERN_NONZERO] = hn_cuda_nonzero,
     [HN_EXTERN_NMS] = hn_cuda_nms,
+    [HN_EXTERN_ATTENTION_BACKWARD] = hn_cuda_attention_backward,
 };
 
 hn_status hn_cuda_operation(const hn_program *program, const hn_extern *call, hn_arena *arena,

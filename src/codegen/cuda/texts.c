@@ -68,6 +68,7 @@ hn_status hn_cuda_list_add(hn_cuda_list *list, const hn_cuda_kernel *kernel) {
     HN_TRY(write_arguments(list, kernel, code));
     code->extent = kernel->groups;
     code->threads = kernel->threads;
+    code->shared_bytes = kernel->shared_bytes;
     code->workspace_bytes = list->workspace_bytes;
     if (list->last) list->last->next = code;
     list->last = code;

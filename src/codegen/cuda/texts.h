@@ -42,7 +42,7 @@ typedef struct hn_cuda_kernel {
     const hn_expr *params;
     uint32_t param_count;
     hn_expr groups;
-    uint32_t threads;
+    uint32_t threads, shared_bytes; /* dynamic shared memory */
 } hn_cuda_kernel;
 
 /* Errors: out-of-memory. */
@@ -51,9 +51,15 @@ hn_status hn_cuda_list_add(hn_cuda_list *list, const hn_cuda_kernel *kernel) HN_
 hn_status hn_cuda_list_add_call(hn_cuda_list *list, hn_cuda_text text, hn_expr groups,
                                 uint32_t threads) HN_MUST_USE;
 
-/* The operations of sort.c and select.c; `list` is empty and has no words. */
+/* Words of operations.c. */
+void hn_cuda_put_words(hn_strbuf *text, hn_dtype dtype);
+/* What a mask of a dtype (NONE: there is none) makes of a score of attention. */
+void hn_cuda_put_mask(hn_strbuf *text, hn_dtype dtype);
+
+/* The operations of sort.c, select.c and attention_backward.c; `list` is empty and has no words. */
 hn_status hn_cuda_sort(hn_cuda_list *list) HN_MUST_USE;
 hn_status hn_cuda_nonzero(hn_cuda_list *list) HN_MUST_USE;
 hn_status hn_cuda_nms(hn_cuda_list *list) HN_MUST_USE;
+hn_status hn_cuda_attention_backward(hn_cuda_list *list) HN_MUST_USE;
 
 #endif

@@ -391,6 +391,8 @@ static hn_status check_call(const hn_ext_call *call, const kind_facts *facts) {
     if (call->threads < 1)
         return HN_ERROR(HN_INVALID_ARGUMENT, "%d threads, must be 1 or more", call->threads);
     HN_TRY(check_operands(call, facts));
+    if (!checks[call->kind])
+        return HN_ERROR(HN_UNSUPPORTED, "'%s' is done by kernels of devices only", facts->name);
     return checks[call->kind](call);
 }
 

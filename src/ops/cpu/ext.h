@@ -29,7 +29,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { HN_EXT_MAX_OPERANDS = 6 };
+enum { HN_EXT_MAX_OPERANDS = 9 };
 
 typedef struct hn_ext_shared hn_ext_shared;
 typedef struct hn_ext_impl hn_ext_impl;

@@ -151,11 +151,43 @@ static bool wants_mask_gradient(hn_dec *d, const variant *v, const hn_attention 
     return hn_dec_exprs(d, v->wanted, wanted) > MASK && !e_is(d, wanted[MASK], 0);
 }
 
+/* Whether the target computes gradients without a matrix of scores in memory. */
+static bool is_target_s(hn_dec *d, const hn_attention *a) {
+    const hn_operations *operations = hn_dec_operations(d);
+    const uint32_t rank = m_rank(d, a->q);
+    if (!operations || rank > 4) return false;
+    const hn_operation *o = &operations->of[HN_EXTERN_ATTENTION_BACKWARD];
+    hn_extern call = {.kind = HN_EXTERN_ATTENTION_BACKWARD};
+    call.params[HN_ATTENTION_D] = m_size(d, a->q, rank - 1);
+    call.params[HN_ATTENTION_DV] = m_size(d, a->v, rank - 1);
+    return o->dtypes >> m_dtype(d, a->q) & 1 && (!o->takes || o->takes(d->g->sym, &call));
+}
+
+/* In one piece, which needs no sums of the forward operator. */
+static void backward_whole(hn_dec *d, const variant *v, const hn_attention *a) {
+    const hn_attention_grad grad = {.grad = hn_dec_tensor(d, 0),
+                                    .q = a->q,
+                                    .k = a->k,
+                                    .v = a->v,
+                                    .out = hn_dec_tensor(d, v->out),
+                                    .mask = a->mask,
+                                    .scale = a->scale,
+                                    .causal = a->causal};
+    hn_value k_v[2];
+    m_result(d, 0, hn_b_attention_backward(d->g, &grad, k_v));
+    m_result(d, 1, k_v[0]);
+    m_result(d, 2, k_v[1]);
+}
+
 static void backward(hn_dec *d, const variant *v) {
     hn_attention a;
     if (!read_use(d, v, &a) ||
         !m_require(d, are_given(d, v, &a), "the gradient of keys or values that are repeated"))
         return;
+    if (!wants_mask_gradient(d, v, &a) && is_target_s(d, &a)) {
+        backward_whole(d, v, &a);
+        return;
+    }
     hn_value scores = hn_attention_scores(d, &a), grad = m_opmath(d, hn_dec_tensor(d, 0));
     uint32_t rank = m_rank(d, a.q);
     hn_value lse = scores ? read_lse(d, v, &a, m_dtype(d, scores)) : 0;

@@ -132,6 +132,10 @@ const hn_node_info *hn_dec_maker(const hn_dec *d, hn_value imported) {
     return maker ? &d->rewrite->old_nodes[maker] : NULL;
 }
 
+const hn_operations *hn_dec_operations(const hn_dec *d) {
+    return d->rewrite->pass->context->operations;
+}
+
 /* --- operands --- */
 
 static hn_status map_value(rewrite *r, hn_value old, hn_value *out, bool *io_lost) {

@@ -11,6 +11,7 @@
 #define HN_OPT_DECOMPOSE_DECOMPOSE_H
 
 #include "ir/build.h"
+#include "ir/loop.h"
 
 typedef struct hn_dec {
     hn_graph *g;
@@ -62,6 +63,9 @@ const hn_value_info *hn_dec_arg_meta(const hn_dec *d, uint32_t arg);
  * it (NULL: an input). */
 hn_value hn_dec_mapped(const hn_dec *d, hn_value imported);
 const hn_node_info *hn_dec_maker(const hn_dec *d, hn_value imported);
+
+/* What the target has; NULL: nothing. */
+const hn_operations *hn_dec_operations(const hn_dec *d);
 
 void hn_dec_result(hn_dec *d, uint32_t k, hn_value v);
 /* Keeps the first reason; `why` is a literal or lives in the scratch arena. What the function

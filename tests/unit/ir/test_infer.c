@@ -630,6 +630,23 @@ TEST(attention) {
     fixture_deinit(&f);
 }
 
+TEST(attention_backward) {
+    fixture f;
+    fixture_init(&f);
+    hn_value q = fixture_input(&f, HN_DTYPE_F16, "2,8,s0,64"),
+             k = fixture_input(&f, HN_DTYPE_F16, "2,2,s1,64"),
+             v = fixture_input(&f, HN_DTYPE_F16, "2,2,s1,32"),
+             out = fixture_input(&f, HN_DTYPE_F16, "2,8,s0,32"), k_v[2];
+    hn_attention_grad a = {.grad = out, .q = q, .k = k, .v = v, .out = out, .scale = 0.125};
+    EXPECT_TYPE(&f, hn_b_attention_backward(f.g, &a, k_v), "f16[2, 8, s0, 64]");
+    EXPECT_TYPE(&f, k_v[0], "f16[2, 2, s1, 64]");
+    EXPECT_TYPE(&f, k_v[1], "f16[2, 2, s1, 32]");
+    a.grad = q;
+    EXPECT_REFUSED(&f, hn_b_attention_backward(f.g, &a, k_v),
+                   "results of attention are as large: 64 == 32");
+    fixture_deinit(&f);
+}
+
 /* --- data-dependent --- */
 
 TEST(data_dependent_ops) {
@@ -673,7 +690,7 @@ TEST(questions) {
     EXPECT_INT(hn_op_param_index(HN_OP_CONV, "groups"), 8);
     EXPECT_INT(hn_op_param_index(HN_OP_CONV, "x"), 0);
     EXPECT_INT(hn_op_param_index(HN_OP_CONV, "y"), -1);
-    hn_meta metas[2];
+    hn_meta metas[HN_RESULTS_MAX];
     uint32_t count;
     EXPECT_ERROR(hn_infer(f.g, HN_OP_COND, NULL, 0, metas, &count), HN_INTERNAL, "no rule");
     EXPECT_ERROR(hn_infer(f.g, HN_ATEN_add_Tensor, NULL, 0, metas, &count), HN_INTERNAL, "no rule");

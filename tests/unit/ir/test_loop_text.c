@@ -92,7 +92,9 @@ TEST(errors_of_grammar_name_the_place) {
                  "the buffer is not declared");
     EXPECT_ERROR(parse(BUFFERS " define s0 = b1\n}"), HN_INVALID_ARGUMENT, "only a data symbol");
     EXPECT_ERROR(
-        parse(BUFFERS " sort(out b2[0], b3[0], b1[0], none, none, none, none) params []\n}"),
+        parse(
+            BUFFERS
+            " sort(out b2[0], b3[0], b1[0], none, none, none, none, none, none, none) params []\n}"),
         HN_INVALID_ARGUMENT, "too many operands");
     EXPECT_ERROR(parse(LOOP("  %1 = b1[i0] : f32\n  b2[i0] = %1") "program {}"),
                  HN_INVALID_ARGUMENT, "expected the end");

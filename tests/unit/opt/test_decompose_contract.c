@@ -93,6 +93,33 @@ TEST(attention_of_training) {
         HN_UNSUPPORTED, "repeated");
 }
 
+/* The ops that the gradient of an attention of `dtype` becomes for a target that has it of bf16. */
+static const char *gradient_ops(opt_fixture *f, const char *dtype) {
+    static const hn_operations operations = {
+        .of = {[HN_EXTERN_ATTENTION_BACKWARD] = {.dtypes = 1u << HN_DTYPE_BF16}}};
+    char text[1024], x[64];
+    snprintf(x, sizeof x, "%s[1, 2, 3, 8]", dtype);
+    snprintf(
+        text, sizeof text,
+        "graph {\ninput user %%q : %s \"q\"\ninput user %%l : f32[1, 2, 3] \"l\"\n"
+        "%%a, %%b, %%c = aten._scaled_dot_product_flash_attention_for_cpu_backward.default(%%q, %%q, %%q, %%q, %%q, %%l, 0.0, true) : %s, %s, %s\n"
+        "output user %%a \"\"\noutput user %%b \"\"\noutput user %%c \"\"\n}\n",
+        x, x, x, x);
+    opt_begin(f, text);
+    hn_pass_context context = {.scratch = &f->scratch, .operations = &operations};
+    EXPECT_OK(hn_pass_decompose(f->g, &context));
+    EXPECT_OK(hn_pass_dce(f->g, &context));
+    return form_ops(f);
+}
+
+TEST(gradients_of_attention_that_the_target_has) {
+    opt_fixture f;
+    EXPECT_STR(gradient_ops(&f, "bf16"), "attention_backward");
+    opt_end(&f);
+    EXPECT(strstr(gradient_ops(&f, "f32"), "matmul matmul matmul matmul matmul"));
+    opt_end(&f);
+}
+
 #define CONV "input user %x : f32[2, 4, 9, 9] \"x\"\ninput user %w : f32[6, 4, 3, 3] \"w\"\n"
 
 TEST(padding_same_pads_only_the_odd_element_apart) {

@@ -697,7 +697,7 @@ TEST(operands_are_checked) {
     int64_t p[HN_MATMUL_PARAM_COUNT];
     hn_ext_call call = good_matmul(p);
     call.kind = HN_EXTERN_KIND_COUNT;
-    EXPECT_ERROR(prepare_once(call), HN_INVALID_ARGUMENT, "unknown extern operation 9");
+    EXPECT_ERROR(prepare_once(call), HN_INVALID_ARGUMENT, "unknown extern operation 10");
     call.kind = HN_EXTERN_NONE;
     EXPECT_ERROR(prepare_once(call), HN_INVALID_ARGUMENT, "unknown extern operation 0");
     call = good_matmul(p), call.param_count = 32;
@@ -804,6 +804,17 @@ TEST(sort_parameters_are_checked) {
     EXPECT_OK(prepare_once(call));
     call.dtypes[1] = HN_I32;
     EXPECT_ERROR(prepare_once(call), HN_INVALID_ARGUMENT, "the indices are i32");
+}
+
+/* A bundle may ask for it all the same. */
+TEST(kinds_of_devices_are_refused) {
+    int64_t p[HN_ATTENTION_BACKWARD_PARAM_COUNT] = {0};
+    hn_ext_call call = {.kind = HN_EXTERN_ATTENTION_BACKWARD,
+                        .params = p,
+                        .param_count = HN_ATTENTION_BACKWARD_PARAM_COUNT,
+                        .threads = 1};
+    for (uint32_t k = 0; k < 8; k++) call.dtypes[k] = HN_F32;
+    EXPECT_ERROR(hn_ext_check(&call), HN_UNSUPPORTED, "kernels of devices only");
 }
 
 TEST(kinds_have_operands_and_parameters) {
