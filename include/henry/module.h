@@ -541,10 +541,6 @@ typedef struct hn_module_stats {
      * loading kernels, loading libraries of the device, and resolving steps for new sizes, all so
      * far. Libraries are loaded while steps are resolved. 0 for what the CPU has not. */
     int64_t open_ns, device_open_ns, kernels_load_ns, libraries_load_ns, resolve_ns;
-    /* Of resolving steps: the first question to each library, for which it loads what it has for the
-     * device, and asking how other operations are done. Of runs: the first one of each operation,
-     * for which the library loads its kernel. */
-    int64_t libraries_start_ns, operations_choose_ns, operations_first_ns;
     /* Memory that the module has on the device which runs the kernels, if that is not the CPU: now,
      * at most so far, and of it weights and states. Libraries and the driver have more. */
     uint64_t device_bytes, device_peak_bytes, device_weights_bytes, device_states_bytes;
@@ -552,6 +548,10 @@ typedef struct hn_module_stats {
      * libraries among them, inputs and outputs; what is alive of it at the same time at least; and
      * scratch memory apart from it, of kernels. 0: there was no run. */
     uint64_t plan_bytes, plan_least_bytes, scratch_bytes;
+    /* Of resolving steps: the first question to each library, for which it loads what it has for the
+     * device, and asking how other operations are done. Of runs: the first one of each operation,
+     * for which the library loads its kernel. */
+    int64_t libraries_start_ns, operations_choose_ns, operations_first_ns;
 } hn_module_stats;
 HN_API void hn_module_stats_get(hn_module *module, hn_module_stats *out);
 

@@ -33,7 +33,9 @@ _Static_assert(sizeof(hn_run_options) == 48, "add the new member of hn_run_optio
 AT(hn_module_stats, weights_uploaded_bytes, 80);
 AT(hn_module_stats, graph_runs, 120);
 AT(hn_module_stats, scratch_bytes, 224);
-_Static_assert(sizeof(hn_module_stats) == 232, "add the new member of hn_module_stats here");
+AT(hn_module_stats, libraries_start_ns, 232);
+AT(hn_module_stats, operations_first_ns, 248);
+_Static_assert(sizeof(hn_module_stats) == 256, "add the new member of hn_module_stats here");
 #endif
 
 /* Zeros mean the CPU: programs that know nothing of devices fill nothing in. */
