@@ -41,12 +41,11 @@ static void drop_empty(hn_weights *w) {
     }
 }
 
-/* From the first one on. With the lock held. */
+/* From the first one on. Threads may have failed before there was memory. With the lock held. */
 static void begin_copies(hn_upload *u) {
     u->storage = 1;
     u->offset = u->bytes = 0;
     u->given = 0;
-    u->has_failed = false;
     u->begin_ns = hn_now_ns();
 }
 
@@ -230,7 +229,9 @@ static hn_status upload_by(hn_upload_thread *t) {
                                       .copy_memory = memory_of(u, (size_t)(t - u->threads))};
     const int64_t begin = hn_now_ns();
     HN_TRY(u->m->device->ops->queue_create(u->m->device, &options, &queue));
-    hn_status status = wait_for_memory(u, hn_now_ns() - begin) ? copy_by(t, queue) : NULL;
+    hn_status status = wait_for_memory(u, hn_now_ns() - begin)
+                           ? copy_by(t, queue)
+                           : HN_ERROR(HN_CANCELLED, "there is no memory for weights");
     hn_queue_destroy(queue);
     return status;
 }
@@ -320,6 +321,7 @@ static hn_status upload_here(hn_module *m, hn_weights *w, hn_team *team) {
     hn_upload *u = &w->upload;
     u->is_busy = true;
     u->part_bytes = PART_MOST;
+    u->has_failed = false;
     begin_copies(u);
     hn_unlock(&u->lock);
     hn_status status = upload_alone(m, w, team);
