@@ -28,7 +28,7 @@ static hn_status add_call(lower *l, hn_extern *call) {
 static bool is_weight(lower *l, hn_value v) {
     hn_buf b = l->values[v].buffer;
     if (!b || l->p->buffers.items[b].kind != HN_BUFFER_INPUT) return false;
-    hn_input_kind kind = l->g->inputs.items[l->p->buffers.items[b].input].kind;
+    hn_input_kind kind = l->root->inputs.items[l->p->buffers.items[b].input].kind;
     return kind == HN_INPUT_PARAMETER || kind == HN_INPUT_BUFFER || kind == HN_INPUT_CONSTANT;
 }
 

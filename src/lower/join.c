@@ -66,12 +66,13 @@ static bool may_end_with_function(const lower *l, hn_value v) {
     return count_elementwise(l, v) >= ENDS;
 }
 
-/* Views of inputs are made before their turn. */
+/* Views of inputs are made before their turn; those that leave the program are not: they may be
+ * copies, which are made once. */
 static hn_status see_through(lower *l, hn_value v, bool *out_seen) {
     *out_seen = l->values[v].defined;
     if (*out_seen || !info(l, v)->producer) return NULL;
     const hn_node_info *n = hn_graph_node(l->g, info(l, v)->producer);
-    if (hn_op_facts(n->op)->op_class != HN_OPC_VIEW) return NULL;
+    if (hn_op_facts(n->op)->op_class != HN_OPC_VIEW || l->output[v]) return NULL;
     HN_TRY(see_through(l, n->args[0].as.value, out_seen));
     return *out_seen ? lower_view(l, n) : NULL;
 }

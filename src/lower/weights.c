@@ -22,10 +22,15 @@ typedef struct weight {
     int64_t to_strides[HN_MAX_RANK], extent; /* in the program's, elements; what they reach */
 } weight;
 
+/* Inputs that lie in one storage change together. */
 static bool is_changed(const lower *l, uint32_t input) {
+    const hn_input *inputs = l->root->inputs.items;
     for (uint32_t k = 0; k < l->root->outputs.count; k++) {
         const hn_output *out = &l->root->outputs.items[k];
-        if (out->kind == HN_OUTPUT_MUTATION && out->target == input) return true;
+        if (out->kind != HN_OUTPUT_MUTATION) continue;
+        if (out->target == input) return true;
+        if (inputs[input].storage && inputs[out->target].storage == inputs[input].storage)
+            return true;
     }
     return false;
 }

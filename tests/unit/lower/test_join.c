@@ -157,4 +157,23 @@ TEST(not_joined) {
     lowering_end(&t);
 }
 
+/* A weight whose memory another input changes is read in each run. */
+TEST(a_weight_that_changes) {
+    model m;
+    if (!begin(&m, even, true, 0)) return;
+    hn_input twin = m.g->inputs.items[2];
+    const hn_value_info w = *hn_graph_value(m.g, twin.value);
+    twin.kind = HN_INPUT_BUFFER;
+    twin.value = hn_graph_add_tensor(m.g, w.dtype, w.rank, w.sizes, NULL, HN_STR("twin"));
+    EXPECT_OK(hn_graph_add_input(m.g, twin));
+    leave_all(&m, HN_OP_NEG);
+    EXPECT_OK(hn_graph_add_output(m.g, (hn_output){.kind = HN_OUTPUT_MUTATION,
+                                                   .value = hn_b_unary(m.g, HN_OP_NEG, twin.value),
+                                                   .target = m.g->inputs.count - 1}));
+    EXPECT_OK(hn_lower(m.g, &joins, &m.t.arena, &m.t.scratch, &m.t.program));
+    print_products(&m.t);
+    EXPECT_STR(hn_strbuf_str(&m.t.text).ptr, "20;4;");
+    lowering_end(&m.t);
+}
+
 TEST_MAIN
