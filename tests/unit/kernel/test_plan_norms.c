@@ -1,0 +1,72 @@
+/* test_plan_norms.c: layouts that the planner for groups of threads offers for rows and reductions
+ * down their columns: the backward passes of norms. */
+#include "unit/kernel/plan_gpu_check.h"
+
+/* The backward pass of a layer norm; of an RMS norm but for what is between the marks. */
+#define NORM_BACKWARD_OF(dy_type, x_type, columns_first)                                           \
+    "input user %%dy0 : " dy_type "[%1$d, %2$d] \"dy\"\n"                                          \
+    "input user %%x0 : " x_type "[%1$d, %2$d] \"x\"\n"                                             \
+    "input user %%w0 : " x_type "[%2$d] \"w\"\ninput user %%r : f32[%1$d, 1] \"r\"\n"              \
+    "%%dy = cast(%%dy0, dtype=f32)\n%%x = cast(%%x0, dtype=f32)\n%%w = cast(%%w0, dtype=f32)\n"    \
+    "%%n = mul(%%x, %%r)\n%%g = mul(%%dy, %%w)\n%%dn = mul(%%dy, %%n)\n" columns_first             \
+    "%%gn = mul(%%g, %%n)\n%%a = sum(%%g, dims=[1], keepdim=true)\n"                               \
+    "%%b = sum(%%gn, dims=[1], keepdim=true)\n%%nb = mul(%%n, %%b)\n%%d1 = sub(%%g, %%a)\n"        \
+    "%%d2 = sub(%%d1, %%nb)\n%%d3 = mul(%%d2, %%r)\n%%dx = cast(%%d3, dtype=" x_type ")\n"
+#define DW  "%%dw = sum(%%dn, dims=[0], keepdim=false)\n"
+#define OUT "output user %%dx \"\"\noutput user %%dw \"\"\n"
+#define DB  "%%db = sum(%%dy, dims=[0], keepdim=false)\noutput user %%db \"\"\n"
+
+static const char *const norm_backwards[] = {
+    NORM_BACKWARD_OF("f32", "f32", "") DW OUT, NORM_BACKWARD_OF("bf16", "bf16", DW) OUT,
+    NORM_BACKWARD_OF("f32", "bf16", DW) DB OUT, NORM_BACKWARD_OF("f16", "f32", "") DW DB OUT};
+
+TEST(norm_backward) {
+    static const int rows[] = {0, 1, 2, 31, 97}, columns[] = {1, 2, 7, 8, 48, 384, 768, 1031};
+    for (size_t g = 0; g < HN_COUNT_OF(norm_backwards); g++)
+        for (size_t r = 0; r < HN_COUNT_OF(rows); r++)
+            for (size_t c = 0; c < HN_COUNT_OF(columns); c++)
+                if (rows[r] * columns[c] < 32 * 1031)
+                    check_sizes(norm_backwards[g], rows[r], columns[c]);
+    check_sizes(norm_backwards[1], 5, 4096);
+    check_sizes(norm_backwards[2], 4, 4097);
+}
+
+/* Long rows are on their way to staged memory while others are computed: one row, or two. */
+static void check_staged(const char *graph, int rows, int columns, bool is_staged) {
+    hn_gpu_facts small = HN_TEST_GPU(64, 1); /* threads: so few plans that all are tried */
+    chooser c = {.facts = &small};
+    small.limits.long_row_elems = columns; /* a few long rows are a row kernel */
+    small.staged_bytes = 64 << 10;
+    small.staged_row_elems = 256;
+    check_plans(graph, rows, columns, &c);
+    if ((c.staged > 1) != is_staged)
+        HN_TEST_FAIL("%d x %d: %u plans are staged", rows, columns, c.staged);
+}
+
+TEST(norm_backward_in_stages) {
+    static const int rows[] = {3, 4, 17};
+    for (size_t g = 0; g < 2; g++)
+        for (size_t r = 0; r < HN_COUNT_OF(rows); r++) {
+            check_staged(norm_backwards[g], rows[r], 512, true);
+            check_staged(norm_backwards[g], rows[r], 776, true); /* vectors that threads lack */
+            check_staged(norm_backwards[g], rows[r], 248, false);
+            check_staged(norm_backwards[g], rows[r], 513, false);
+        }
+    check_staged(norm_backwards[2], 3, 512, false); /* pieces of 8 bytes */
+}
+
+/* Three dimensions, of which the first one is known at run time only. */
+TEST(norm_backward_of_any_rows) {
+    static const int lengths[] = {1, 7, 16, 33, 65, 128, 257, 1024};
+    for (size_t c = 0; c < HN_COUNT_OF(lengths); c++)
+        check_sizes("symbol size s0 in [0, 4096] hint %1$d\n"
+                    "input user %%x : f32[s0, 3, %2$d] \"x\"\n"
+                    "input user %%g : f32[s0, 3, %2$d] \"g\"\n%%p = mul(%%x, %%g)\n"
+                    "%%s = sum(%%p, dims=[2], keepdim=true)\n%%d = sub(%%g, %%s)\n"
+                    "%%w = sum(%%p, dims=[0, 1], keepdim=false)\n"
+                    "%%b = sum(%%g, dims=[0, 1], keepdim=true)\noutput user %%d \"\"\n"
+                    "output user %%w \"\"\noutput user %%b \"\"",
+                    11, lengths[c]);
+}
+
+TEST_MAIN
