@@ -379,10 +379,15 @@ static hn_status emit_online(planner *pl, const hn_kernel_phase *first) {
     return NULL;
 }
 
+/* Two phases in one walk go over the elements of a step twice, each time in a loop of its own. */
+static bool is_online(const planner *pl, uint32_t f) {
+    const hn_gpu_layout *l = pl->layout;
+    return l->online && (l->vector > 1 || l->unroll > 1) && hn_gpu_is_online(pl, f);
+}
+
 static hn_status emit_phases(planner *pl) {
     for (uint32_t f = 0; f < pl->k->phases.count; f++) {
-        if (pl->layout->online && hn_gpu_is_online(pl, f))
-            HN_TRY(emit_online(pl, &pl->k->phases.items[f++]));
+        if (is_online(pl, f)) HN_TRY(emit_online(pl, &pl->k->phases.items[f++]));
         else HN_TRY(hn_gpu_emit_phase(pl, &pl->k->phases.items[f]));
     }
     return NULL;
