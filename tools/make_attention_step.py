@@ -114,5 +114,5 @@ def main():
 
 
 if __name__ == "__main__":
-    assert operators.LIBRARY  # code for the operators that CPUs do not have
+    assert operators.OPERATORS  # code for the operators that CPUs do not have
     main()

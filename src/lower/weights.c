@@ -1,7 +1,7 @@
 /* weights.c: weights that lie in memory otherwise than the model has them, because the operation
  * that reads them likes it better: with channels last (layout.c), with rows that begin at aligned
- * addresses (rows.c), or several side by side (join.c). Where their bytes are known this is done once, when the program is
- * compiled: it then has a constant in the place of the weight. */
+ * addresses (rows.c), or several side by side (join.c). Where their bytes are known this is done
+ * once, when the program is compiled: it then has a constant in the place of the weight. */
 #include "lower/internal.h"
 
 #include "base/checked.h"

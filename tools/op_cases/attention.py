@@ -81,11 +81,11 @@ def fused_backward(g, q, k, v, bias, wanted, out, lse, cq, ck, mq, mk, dropout, 
     return backward(g, q, k, v, bias, out, lse, causal, scale)
 
 
-LIBRARY = torch.library.Library("aten", "IMPL")
+OPERATORS = torch.library.Library("aten", "IMPL")
 for name, functions in {"flash_attention": (flash, flash_backward), "efficient_attention": (efficient, efficient_backward),
                         "cudnn_attention": (cudnn, cudnn_backward), "fused_attention_overrideable": (fused, fused_backward)}.items():
-    LIBRARY.impl(S + name, functions[0], "CPU", allow_override=True)
-    LIBRARY.impl(S + name + "_backward", functions[1], "CPU", allow_override=True)
+    OPERATORS.impl(S + name, functions[0], "CPU", allow_override=True)
+    OPERATORS.impl(S + name + "_backward", functions[1], "CPU", allow_override=True)
 
 TOLERANCE = {torch.float32: {"rtol": 1e-4, "atol": 1e-5}, torch.float64: {"rtol": 1e-4, "atol": 1e-5},  # the log-sum-exp is f32
              torch.float16: {"rtol": 4e-3, "atol": 2e-3}, torch.bfloat16: {"rtol": 3e-2, "atol": 1.6e-2}}

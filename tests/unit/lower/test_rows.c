@@ -1,9 +1,7 @@
 /* test_rows.c: products with a result of odd rows, for targets that are slow then: which columns the
  * product computes and which loops, where rows are longer, what is copied, and that results stay
  * what they are. The programs are run by the interpreter of loops. */
-#include "lowering.h"
-
-#include "support/program_run.h"
+#include "lowering_values.h"
 
 static bool always(double flops, uint32_t launches, double copied_bytes) {
     (void)flops, (void)launches, (void)copied_bytes;
@@ -56,25 +54,6 @@ static void describe(lowering *t) {
         print_matrix(t, &item->ext->params[HN_MATMUL_A]);
         print_matrix(t, &item->ext->params[HN_MATMUL_B]);
     }
-}
-
-static void lower_with(lowering *t, const hn_operations *operations) {
-    EXPECT_OK(hn_lower(t->graph, operations, &t->arena, &t->scratch, &t->program));
-    if (t->program) EXPECT_OK(hn_program_verify(t->program));
-}
-
-static void expect_values(lowering *t, hn_run_calls calls, const double *tolerance) {
-    hn_ref_tensor inputs[HN_RANDOM_MAX_TENSORS], wanted[HN_RANDOM_MAX_TENSORS],
-        got[HN_RANDOM_MAX_TENSORS];
-    const uint32_t outputs = t->graph->outputs.count;
-    uint32_t count = 0;
-    for (uint32_t k = 0; k < t->graph->inputs.count; k++)
-        count += t->graph->inputs.items[k].kind == HN_INPUT_USER;
-    if (!t->program) return;
-    EXPECT_OK(hn_random_inputs(5, &t->arena, t->graph, 0, inputs));
-    EXPECT_OK(hn_interpret(&t->arena, t->graph, inputs, count, wanted));
-    EXPECT_OK(hn_program_run_all(&t->arena, t->program, t->graph, inputs, count, calls, got));
-    EXPECT_OK(hn_outputs_compare(got, wanted, tolerance, outputs));
 }
 
 static void check(const char *statements, const hn_operations *operations, const char *expected) {
@@ -213,23 +192,6 @@ TEST(gpus) {
                  "matmul 257 257,1 768,1 1,768");
 }
 
-TEST(random_contractions) {
-    const struct {
-        const hn_operations *operations;
-        hn_run_calls calls;
-    } ways[] = {{&by_operation, HN_RUN_OPERATIONS},
-                {&by_loops, HN_RUN_LOOPS},
-                {&free_only, HN_RUN_OPERATIONS}};
-    for (uint64_t seed = 0; seed < 240; seed++) {
-        double tolerance[HN_RANDOM_MAX_TENSORS];
-        lowering t;
-        if (lowering_parse(&t, "")) {
-            EXPECT_OK(hn_random_contractions_add(seed, t.graph, tolerance));
-            lower_with(&t, ways[seed % 3].operations);
-            expect_values(&t, ways[seed % 3].calls, tolerance);
-        }
-        lowering_end(&t);
-    }
-}
+TEST(random_contractions) { lowering_check_random(&by_operation, &by_loops, &free_only); }
 
 TEST_MAIN
