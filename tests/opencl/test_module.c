@@ -3,7 +3,6 @@
  * caller gets when the driver fails. */
 #include "henry/henry.h"
 
-#include "support/driver_leaks.h"
 #include "support/opencl_faults.h"
 #include "support/opencl_host.h"
 #include "unit/harness.h"

@@ -10,7 +10,6 @@
 #include "runtime/device/rows.h"
 #include "support/cuda_kernels.h"
 #include "support/cuda_standin.h"
-#include "support/driver_leaks.h"
 #include "unit/harness.h"
 
 #include <stdlib.h>

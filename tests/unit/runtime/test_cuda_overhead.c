@@ -10,7 +10,6 @@
 #include "runtime/device/rows.h"
 #include "runtime/module_impl.h"
 #include "support/cuda_standin.h"
-#include "support/driver_leaks.h"
 
 #include <stdlib.h>
 

@@ -2,8 +2,6 @@
  * memory and code of other devices. */
 #include "unit/runtime/module_fixture.h"
 
-#include "support/driver_leaks.h"
-
 #include "runtime/device/device.h"
 
 /* ---- the rows ---- */

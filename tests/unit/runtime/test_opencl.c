@@ -5,7 +5,6 @@
 
 #include "base/opencl_program.h"
 #include "support/opencl_faults.h"
-#include "support/driver_leaks.h"
 #include "unit/harness.h"
 
 #include <stdlib.h>

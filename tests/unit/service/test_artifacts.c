@@ -3,7 +3,6 @@
  * line. */
 #include "henry/kernel.h"
 
-#include "support/driver_leaks.h"
 #include "unit/harness.h"
 
 #include "base/file.h"

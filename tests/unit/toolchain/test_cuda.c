@@ -1,6 +1,5 @@
 /* test_cuda.c: the languages "cuda" and "nvcc", to cubins and PTX, without a GPU. Parts are skipped
  * where NVRTC or nvcc is missing. */
-#include "support/driver_leaks.h"
 #include "unit/toolchain/fixture.h"
 
 #include "base/cubin.h"

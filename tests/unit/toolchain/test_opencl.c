@@ -1,7 +1,6 @@
 /* test_opencl.c: the language "opencl". What needs a driver is skipped without one; what a machine
  * without drivers does is tried on every machine, in a process that is told of a folder of drivers
  * that does not exist. */
-#include "support/driver_leaks.h"
 #include "unit/toolchain/fixture.h"
 
 #include "base/log.h"
