@@ -24,13 +24,14 @@ allowed() {
     kernel) echo "base sym ir sched" ;;
     codegen) echo "base sym ir sched kernel" ;;
     wrapper) echo "base sym ir sched codegen/codegen.h bundle" ;;
+    interp) echo "base sym ir sched wrapper ops/cpu/ext.h" ;;
     bundle) echo "base" ;;
     ops) echo "base" ;;
     runtime) echo "base bundle ops" ;;
     cache) echo "base" ;;
     toolchain) echo "base bundle cache" ;;
     service) echo "base cache toolchain" ;;
-    driver) echo "base sym ir front opt lower sched kernel codegen wrapper toolchain service cache bundle ops runtime" ;;
+    driver) echo "base sym ir front opt lower sched kernel codegen wrapper interp toolchain service cache bundle ops runtime" ;;
     esac
 }
 for dir in src/*/; do

@@ -2,6 +2,7 @@
  * comparison. */
 #include "base/checked.h"
 #include "ir/interp_impl.h"
+#include "ir/loop_interp.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -124,6 +125,14 @@ static const elem_format formats[HN_DTYPE_COUNT] = {
     [HN_DTYPE_I16] = {read_i16, write_i16}, [HN_DTYPE_I8] = {read_i8, write_i8},
     [HN_DTYPE_U8] = {read_u8, write_u8},    [HN_DTYPE_BOOL] = {read_bool, write_bool},
 };
+
+hn_ref_elem hn_ref_elem_read(hn_dtype dtype, const uint8_t *bytes) {
+    return formats[dtype].read(bytes);
+}
+
+void hn_ref_elem_write(hn_dtype dtype, hn_ref_elem elem, uint8_t *bytes) {
+    formats[dtype].write(elem, bytes);
+}
 
 /* Through the memory format: what survives a store is what the dtype can hold. */
 static hn_ref_elem through_memory(hn_dtype dtype, hn_ref_elem e) {

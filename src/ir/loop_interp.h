@@ -18,6 +18,9 @@ typedef struct hn_ref_buffer {
     int64_t elems;
     hn_ref_elem *items; /* as many as `elems` */
     bool *is_set;       /* per element: something has written it */
+    /* not NULL: in place of both, memory in the dtype's own format, all of which counts as
+     * written */
+    uint8_t *bytes;
 } hn_ref_buffer;
 
 /* What size symbols stand for: values[k] for symbols[k]. */
@@ -31,6 +34,22 @@ typedef struct hn_ref_sizes {
 hn_status hn_ref_buffer_init(hn_arena *arena, hn_dtype dtype, int64_t elems,
                              hn_ref_buffer *out) HN_MUST_USE;
 
+/* How a loop is run. */
+typedef struct hn_loop_how {
+    hn_ref_sizes sizes;
+    /* Sums and the like of floats are rounded once, when they are stored: what comes out is nearer
+     * to the true value than what any order of rounded steps gives */
+    bool is_wide;
+    /* Of a POINTWISE loop: what it stores is combined by its reduce_op over slabs of rows. Its first
+     * row_rank variables are rows; of `slabs` slabs number s has the rows from s * ceil(rows /
+     * slabs) on, and is stored s * slab_elems behind the loop's own index. 0: it is plain */
+    uint32_t slabs, row_rank;
+    hn_expr slab_elems;
+} hn_loop_how;
+
+hn_status hn_loop_run_how(const hn_program *p, const hn_loop *loop, const hn_loop_how *how,
+                          hn_ref_buffer *buffers) HN_MUST_USE;
+
 /* Runs one loop on `buffers`: one for each of the program's, of which the loop needs those that it
  * mentions. Errors: invalid-argument for a checked index that is outside; internal for an access
  * outside a buffer, a read of what nothing has written, dtypes that do not fit, and amax and the
@@ -38,7 +57,12 @@ hn_status hn_ref_buffer_init(hn_arena *arena, hn_dtype dtype, int64_t elems,
 hn_status hn_loop_run(const hn_program *p, const hn_loop *loop, const hn_ref_sizes *sizes,
                       hn_ref_buffer *buffers) HN_MUST_USE;
 
-/* ---- scalars (interp_scalar.c, interp_random.c) ---- */
+/* ---- scalars (interp_tensor.c, interp_scalar.c, interp_random.c) ---- */
+
+/* An element in memory of the dtype's own format; it need not be aligned. Written values are
+ * rounded. */
+hn_ref_elem hn_ref_elem_read(hn_dtype dtype, const uint8_t *bytes);
+void hn_ref_elem_write(hn_dtype dtype, hn_ref_elem elem, uint8_t *bytes);
 
 /* ELEM, CAST, CONST, INDEX or RANDOM. `operand` is the dtype of args[0], `index` the value of
  * op->index where it has one. Errors: internal when the op has no meaning for the dtype, or is of

@@ -582,6 +582,21 @@ static void shape(plan *p) {
                          : HN_VECTOR_INNER;
 }
 
+/* The loops as they are now: planning changes their indices and variables. */
+static hn_status keep_loops(plan *p) {
+    const group *g = p->g;
+    p->k->loop_count = g->members.count;
+    HN_NEW(p->s->arena, p->k->loops, g->members.count);
+    for (uint32_t m = 0; m < g->members.count; m++) {
+        hn_kernel_loop *kept = &p->k->loops[m];
+        HN_TRY(loop_copy(p->s, g->members.items[m].loop, &kept->loop));
+        kept->origin = g->members.items[m].origin;
+        kept->is_column = g->members.items[m].is_column;
+        kept->row_rank = g->outer.count;
+    }
+    return NULL;
+}
+
 hn_status sched_plan(sched *s, group *g, hn_step *out) {
     uint32_t count = g->members.count, *at;
     plan p = {.s = s, .g = g};
@@ -590,6 +605,7 @@ hn_status sched_plan(sched *s, group *g, hn_step *out) {
     HN_NEW(s->scratch, p.slot, count);
     HN_NEW(s->scratch, p.own_value, count);
     HN_NEW(s->scratch, p.kept, count);
+    HN_TRY(keep_loops(&p));
     HN_TRY(name_variables(&p));
     shape(&p);
     for (uint32_t m = 0; m < count; m++) {
@@ -604,7 +620,6 @@ hn_status sched_plan(sched *s, group *g, hn_step *out) {
     p.k->slabs = g->slabs;
     p.k->slab_elems = g->slab_elems;
     p.k->origin = g->members.items[count - 1].origin;
-    p.k->loop_count = count;
     p.k->threads = s->options->threads;
     *out = (hn_step){.kind = HN_STEP_KERNEL, .kernel = p.k};
     return NULL;

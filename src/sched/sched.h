@@ -68,6 +68,16 @@ typedef struct hn_local {
     hn_expr extent_elems; /* of one row */
 } hn_local;
 
+/* A loop of a kernel as it was before planning took it apart: what the kernel is to compute. */
+typedef struct hn_kernel_loop {
+    hn_loop loop;
+    uint32_t origin; /* hn_graph.origins */
+    /* a reduction down columns, of the kernel's slabs: a POINTWISE loop whose first row_rank
+     * variables are rows, and which combines by its reduce_op what it stores */
+    bool is_column;
+    uint32_t row_rank;
+} hn_kernel_loop;
+
 typedef struct hn_kernel {
     uint32_t rank; /* outer dimensions */
     hn_expr vars[HN_MAX_RANK];
@@ -86,10 +96,11 @@ typedef struct hn_kernel {
         hn_local *items;
         uint32_t count, cap;
     } locals;
-    uint32_t threads;    /* that it is planned for */
-    uint32_t slots;      /* reductions in all phases */
-    uint32_t origin;     /* of the last loop in it */
-    uint32_t loop_count; /* how many loops were fused */
+    uint32_t threads;      /* that it is planned for */
+    uint32_t slots;        /* reductions in all phases */
+    uint32_t origin;       /* of the last loop in it */
+    uint32_t loop_count;   /* how many loops were fused, */
+    hn_kernel_loop *loops; /* and which, in order */
 } hn_kernel;
 
 typedef enum hn_step_kind { HN_STEP_KERNEL, HN_STEP_EXTERN, HN_STEP_OTHER } hn_step_kind;

@@ -226,6 +226,20 @@ static hn_status add_checks(emitter *e, const hn_kernel *k, const hn_kernel_code
     return NULL;
 }
 
+static hn_status add_meaning(emitter *e, hn_wmeaning meaning, const hn_buf *buffers,
+                             hn_line *line) {
+    hn_wmeaning *kept;
+    uint32_t *list;
+    HN_NEW(e->w->arena, kept, 1);
+    HN_NEW(e->w->arena, list, line->operand_count);
+    for (uint32_t k = 0; k < line->operand_count; k++) list[k] = buffers[k];
+    meaning.program = e->program;
+    meaning.buffers = list;
+    *kept = meaning;
+    line->meaning = kept;
+    return NULL;
+}
+
 /* A call of a kernel. `workspace` is its argument that is no buffer of the program; 0: none. */
 static hn_status describe_call(emitter *e, place at, hn_wbuf workspace, hn_line *out) {
     const hn_kernel_code *kernel = kernel_code(e, 0, at);
@@ -260,6 +274,8 @@ static hn_status add_kernel_call(emitter *e, uint32_t step) {
     hn_line line;
     HN_TRY(describe_call(e, (place){step, 0}, 0, &line));
     HN_TRY(add_checks(e, k, kernel_code(e, 0, (place){step, 0}), &line));
+    HN_TRY(add_meaning(e, (hn_wmeaning){.kernel = k}, kernel_code(e, 0, (place){step, 0})->buffers,
+                       &line));
     line.origin = k->origin;
     return hn_wrapper_add_line(e->w, line);
 }
@@ -282,13 +298,17 @@ static hn_status add_workspace(emitter *e, const hn_kernel_code *kernel, hn_wbuf
 }
 
 /* An operation that is several kernels: calls, one behind the other. */
-static hn_status add_kernel_calls(emitter *e, uint32_t step, uint32_t origin) {
+static hn_status add_kernel_calls(emitter *e, uint32_t step, const hn_item_info *item) {
+    hn_wmeaning meaning = {.call = item->ext};
     hn_wbuf workspace;
     HN_TRY(add_workspace(e, kernel_code(e, 0, (place){step, 0}), &workspace));
-    for (place at = {step, 0}; kernel_code(e, 0, at); at.number++) {
+    while (kernel_code(e, 0, (place){step, meaning.count})) meaning.count++;
+    for (place at = {step, 0}; at.number < meaning.count; at.number++) {
         hn_line line;
         HN_TRY(describe_call(e, at, workspace, &line));
-        line.origin = origin;
+        meaning.number = at.number;
+        HN_TRY(add_meaning(e, meaning, kernel_code(e, 0, at)->buffers, &line));
+        line.origin = item->origin;
         HN_TRY(hn_wrapper_add_line(e->w, line));
     }
     return NULL;
@@ -323,10 +343,12 @@ static hn_status add_operation_kernel(emitter *e, uint32_t step, hn_line *line) 
 static hn_status add_extern_call(emitter *e, uint32_t step, const hn_item_info *item) {
     const hn_extern *ext = item->ext;
     hn_woperand operands[HN_EXTERN_OPERANDS_MAX] = {{0}};
-    if (kernel_code(e, 0, (place){step, 0})->next) return add_kernel_calls(e, step, item->origin);
+    hn_buf buffers[HN_EXTERN_OPERANDS_MAX] = {0};
+    if (kernel_code(e, 0, (place){step, 0})->next) return add_kernel_calls(e, step, item);
     for (uint32_t k = 0; k < ext->operand_count; k++) {
         hn_buf b = ext->operands[k].buffer;
         HN_TRY(buffer_of(e, b, &operands[k].buffer));
+        buffers[k] = b;
         operands[k].dtype = b ? e->program->buffers.items[b].dtype : HN_DTYPE_NONE;
         operands[k].offset_elems = ext->operands[k].offset_elems;
         operands[k].written = ext->operands[k].written;
@@ -340,6 +362,7 @@ static hn_status add_extern_call(emitter *e, uint32_t step, const hn_item_info *
                     .operand_count = ext->operand_count,
                     .params = ext->params,
                     .param_count = ext->param_count};
+    HN_TRY(add_meaning(e, (hn_wmeaning){.call = ext, .count = 1}, buffers, &line));
     HN_TRY(add_operation_kernel(e, step, &line));
     return hn_wrapper_add_line(e->w, line);
 }

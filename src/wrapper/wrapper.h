@@ -87,6 +87,16 @@ typedef struct hn_woperand {
     uint64_t over;
 } hn_woperand;
 
+/* What a KERNEL or EXTERN line is to compute, in loop IR. */
+typedef struct hn_wmeaning {
+    const struct hn_program *program;
+    const struct hn_kernel *kernel; /* the loops of its group; NULL: it is a call, */
+    const struct hn_extern *call;   /* this one, */
+    /* of whose kernels the line is number `number`, where the call is several */
+    uint32_t number, count;
+    const uint32_t *buffers; /* per operand of the line: the program's buffer; 0: none */
+} hn_wmeaning;
+
 /* An index that a kernel reads from memory and checks. */
 typedef struct hn_wcheck {
     /* of the line: where the indices are; UINT32_MAX: they are computed in the kernel */
@@ -122,6 +132,9 @@ typedef struct hn_line {
     const hn_wlaunch *others;
     uint32_t check_count; /* KERNEL: for messages only, no part of the text form */
     const hn_wcheck *checks;
+    /* KERNEL and EXTERN of lowering: for references (src/interp), no part of any printed form; NULL:
+     * not known */
+    const hn_wmeaning *meaning;
     hn_expr symbol; /* DEFINE: a DATA symbol */
     /* COND: the lines of the two bodies follow this line directly */
     uint32_t then_count, otherwise_count;
