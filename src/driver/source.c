@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define WEIGHTS_MAGIC "henry weights 1"
-enum { KERNELS_A_FILE = 12, WEIGHT_ALIGN = 64, HEAD_BYTES = 64 };
+enum { KERNELS_A_FILE = 12, WEIGHT_ALIGN = 64 };
 
 /* The project being gathered. */
 typedef struct gathering {
@@ -77,12 +77,12 @@ static hn_status add_weights(gathering *g) {
     uint8_t *head;
     hn_str *parts;
     uint32_t count = 0;
-    HN_NEW(g->files.arena, head, HEAD_BYTES);
+    HN_NEW(g->files.arena, head, HN_SOURCE_HEAD_BYTES);
     HN_NEW(g->files.arena, parts, 2 * (size_t)storages + 1);
     memcpy(head, WEIGHTS_MAGIC, sizeof WEIGHTS_MAGIC - 1);
     memcpy(head + 16, &g->source.weights_bytes, 8);
     memcpy(head + 24, &g->source.weights_id, 8);
-    parts[count++] = (hn_str){(const char *)head, HEAD_BYTES};
+    parts[count++] = (hn_str){(const char *)head, HN_SOURCE_HEAD_BYTES};
     for (uint32_t k = 1; k < storages; k++) {
         const hn_storage *s = hn_wnumbering_storage(numbering, k);
         parts[count++] = (hn_str){(const char *)s->data, s->size_bytes};
@@ -204,6 +204,16 @@ static hn_status add_model(gathering *g) {
     return status;
 }
 
+static hn_status add_json(gathering *g) {
+    hn_strbuf json;
+    hn_strbuf_init(&json);
+    hn_wrapper_to_json(&g->source, &json);
+    hn_status status = hn_strbuf_status(&json);
+    if (!status) status = add_text(g, HN_STR("program.json"), hn_strbuf_str(&json));
+    hn_strbuf_deinit(&json);
+    return status;
+}
+
 /* All files of the project. The Makefile is the last: see hn_project_write. */
 static hn_status gather(gathering *g) {
     const hn_wnumbering *numbering = g->source.numbering;
@@ -218,6 +228,7 @@ static hn_status gather(gathering *g) {
     g->source.runtime_files = hn_strbuf_str(&runtime_files);
     hn_status status = hn_strbuf_status(&runtime_files);
     if (!status) status = add_model(g);
+    if (!status) status = add_json(g);
     if (!status) status = add_texts(g, false);
     if (!status) status = add_weights(g);
     if (!status) status = add_texts(g, true);

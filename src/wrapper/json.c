@@ -3,6 +3,7 @@
  * is. */
 #include "wrapper/names.h"
 
+#include "base/compiler.h"
 #include "ir/text.h"
 
 #include <inttypes.h>
@@ -60,6 +61,13 @@ static void optional(printer *p, const char *name, hn_expr e) {
 }
 
 static void scalar(printer *p, const hn_arg *arg) {
+    static const char *const kinds[] = {[HN_ARG_INT] = "int",
+                                        [HN_ARG_FLOAT] = "float",
+                                        [HN_ARG_BOOL] = "bool",
+                                        [HN_ARG_STRING] = "string"};
+    const size_t kind = (size_t)arg->kind;
+    const bool has_name = kind < HN_COUNT_OF(kinds) && kinds[kind];
+    text(p, "value_kind", hn_str_of(has_name ? kinds[kind] : "none"));
     key(p, "value");
     switch (arg->kind) {
     case HN_ARG_INT: expr(p, arg->as.expr); break;

@@ -5,6 +5,8 @@
 
 #include "wrapper/numbering.h"
 
+enum { HN_SOURCE_HEAD_BYTES = 64 }; /* that weights.bin begins with */
+
 typedef struct hn_to_source {
     const hn_wnumbering *numbering; /* of a wrapper for one target */
     hn_str model;                   /* its name for people; may be empty */
@@ -25,6 +27,8 @@ bool hn_source_has_externs(const hn_wrapper *w);
 bool hn_source_calls(const hn_wrapper *w, hn_extern_kind kind);
 /* model.c */
 hn_status hn_wrapper_to_source(const hn_to_source *source, hn_strbuf *out) HN_MUST_USE;
+/* program.json: the same for tools, docs/program-json.md. */
+void hn_wrapper_to_json(const hn_to_source *source, hn_strbuf *out);
 /* A file of share/source with its words, @NAME@ and the like, filled in. Errors: internal for an
  * unknown word. */
 hn_status hn_source_fill(const hn_to_source *source, hn_str text, hn_strbuf *out) HN_MUST_USE;

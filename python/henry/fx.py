@@ -1,0 +1,227 @@
+"""A compiled program as a torch.fx.GraphModule that runs the same kernels:
+
+    import henry.fx
+    module = henry.fx.load("DIR")     # what `henry compile MODEL --emit source -o DIR` wrote
+    module.graph.print_tabular()
+    outputs = module(x)               # a tuple
+
+Every line of the program is a node: kernels and operations are calls of modules (`module.kernels`,
+`module.operations`), allocations and views are calls of the functions below, sizes are arithmetic, a conditional
+has a GraphModule for each branch. Weights are buffers of the module, those that the program changes among them.
+A node's meta["henry"] has the model's node that it came from (`origin`)."""
+
+import json
+import mmap
+import os
+
+import torch
+import torch.fx
+
+from henry.graph import Node, build, map_nodes
+from henry.library import Library
+from henry.run import NUMBERS, solve
+
+_DTYPES = {"f64": torch.float64, "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16,
+           "i64": torch.int64, "i32": torch.int32, "i16": torch.int16, "i8": torch.int8, "u8": torch.uint8,
+           "bool": torch.bool}
+
+
+# --- what nodes call ---
+
+
+def size(tensor, dimension):
+    return tensor.shape[dimension]
+
+
+def laid_out(tensor, dtype, sizes, strides):
+    """An input as the program wants it: itself when its strides fit."""
+    if tensor.dtype != dtype or tuple(tensor.shape) != tuple(sizes):
+        raise ValueError(f"an input is {tensor.dtype}{list(tensor.shape)}, must be {dtype}{list(sizes)}")
+    if tensor.numel() == 0 or all(n <= 1 or a == b for n, a, b in zip(sizes, tensor.stride(), strides)):
+        return tensor.detach()
+    copy = torch.empty_strided(sizes, strides, dtype=dtype)
+    return copy.copy_(tensor.detach())
+
+
+def allocate(count, dtype, sizes, strides):
+    """Memory of `count` bytes, and the tensor in it."""
+    memory = torch.empty(max(count, 0) // dtype.itemsize, dtype=dtype)
+    return memory.as_strided(sizes, strides)
+
+
+def reuse(tensor, dtype, sizes, strides):
+    """Another tensor in the memory of one that nobody reads any more."""
+    memory = torch.empty(0, dtype=dtype).set_(tensor.untyped_storage())
+    return memory.as_strided(sizes, strides, 0)
+
+
+def view(tensor, dtype, sizes, strides, offset):
+    memory = torch.empty(0, dtype=dtype).set_(tensor.untyped_storage())
+    at = tensor.storage_offset() * tensor.dtype.itemsize // dtype.itemsize
+    return memory.as_strided(sizes, strides, at + offset)
+
+
+def free(tensor):
+    """The end of a tensor's life in the program's memory plan."""
+
+
+def clone(tensor):
+    return tensor.clone(memory_format=torch.contiguous_format)
+
+
+def copy(to, source):
+    count = min(_bytes_behind(to).numel(), _bytes_behind(source).numel())
+    _bytes_behind(to)[:count].copy_(_bytes_behind(source)[:count])
+
+
+def _bytes_behind(tensor):
+    memory = torch.empty(0, dtype=torch.uint8).set_(tensor.untyped_storage())
+    return memory[tensor.storage_offset() * tensor.dtype.itemsize:]
+
+
+def item(tensor, byte_offset, dtype):
+    return int(view(tensor, dtype, (), (), byte_offset // dtype.itemsize).item())
+
+
+def assign(to, content):
+    to.detach().copy_(content)
+
+
+def cond(predicate, then, then_operands, otherwise, otherwise_operands):
+    if predicate:
+        then(*then_operands)
+    else:
+        otherwise(*otherwise_operands)
+
+
+_FUNCTIONS = {**NUMBERS, "size": size, "input": laid_out, "allocate": allocate, "reuse": reuse, "view": view,
+              "free": free, "clone": clone, "copy": copy, "item": item, "assign": assign, "cond": cond,
+              "solve": solve}
+
+
+def _addresses(operands):
+    return [o[0].data_ptr() + o[1] if o is not None else None for o in operands]
+
+
+class Kernel(torch.nn.Module):
+    """A generated kernel of the project."""
+
+    def __init__(self, library, name):
+        super().__init__()
+        self.library, self.kernel = library, name
+
+    def forward(self, operands, params, extent, grain, scratch_bytes, where):
+        self.library.kernel(self.kernel, _addresses(operands), params, extent, grain, scratch_bytes, where)
+
+
+class Operation(torch.nn.Module):
+    """A call of an operation such as a matrix product, with what is prepared for it."""
+
+    def __init__(self, library, index, operation, dtypes, constants):
+        super().__init__()
+        self.library, self.index, self.operation = library, index, operation
+        self.dtypes, self.constants = dtypes, constants
+
+    def forward(self, operands, params, where):
+        self.library.extern(self.index, self.operation, _addresses(operands), self.dtypes, self.constants,
+                            params, where)
+
+
+# --- from the program's graph ---
+
+
+class _Translator:
+    def __init__(self, document, folder):
+        self.root = torch.nn.Module()
+        self.root.kernels = torch.nn.Module()
+        self.root.operations = torch.nn.Module()
+        self.library = Library(folder, document)
+        self.weights = self._map(folder, document)
+
+    def _map(self, folder, document):
+        """The weights' file, as pages of its own where they are written to."""
+        rows = {row["storage"]: row for row in document["weights"]["storages"]}
+        path = os.path.join(folder, document["weights"]["file"])
+        with open(path, "rb") as file:
+            self.pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+        return {k: torch.frombuffer(self.pages, dtype=torch.uint8, count=row["bytes"], offset=row["offset"])
+                for k, row in rows.items() if row["bytes"]}
+
+    def module(self, graph):
+        """A GraphModule; its nodes are those of `graph`, one for one."""
+        made = torch.fx.Graph()
+        known = {}
+        for node in graph.nodes:
+            known[node] = self.node(made, node, lambda value: self.argument(value, known))
+            if isinstance(known[node], torch.fx.Node):
+                known[node].meta["henry"] = {k: v for k, v in node.meta.items() if v}
+        return torch.fx.GraphModule(self.root, made)
+
+    def argument(self, value, known):
+        value = map_nodes(value, lambda node: known[node])
+        return _typed(value)
+
+    def node(self, made, node, argument):
+        op, args = node.op, node.args
+        if op in ("placeholder", "captured"):
+            return made.placeholder(node.name, **({"default_value": None} if node.meta.get("may_lack") else {}))
+        if op == "output":
+            return made.output(argument(args[0]))
+        if op == "weight":
+            return self.weight(made, node, args)
+        if op == "kernel":
+            if not hasattr(self.root.kernels, args[0]):
+                self.root.kernels.add_module(args[0], Kernel(self.library, args[0]))
+            return made.call_module(f"kernels.{args[0]}", argument(args[1:]))
+        if op == "extern":
+            index, operation, operands, dtypes, constants = args[:5]
+            self.root.operations.add_module(node.name, Operation(self.library, index, operation, dtypes, constants))
+            return made.call_module(f"operations.{node.name}", argument((operands,) + args[5:]))
+        if op == "cond":
+            return self.conditional(made, node, argument)
+        if op == "solve":
+            args = args + (node.name,)
+        fx_node = made.create_node("call_function", _FUNCTIONS[op], argument(args), name=node.name)
+        return fx_node
+
+    def weight(self, made, node, args):
+        storage, byte_offset, dtype, sizes, strides = args[:5]
+        if any(isinstance(n, Node) for n in sizes + strides):
+            raise ValueError(f"the weight '{node.name}' has no fixed size")
+        dtype = _DTYPES[dtype]
+        memory = self.weights.get(storage, torch.empty(0, dtype=torch.uint8))
+        whole = torch.empty(0, dtype=dtype).set_(memory.untyped_storage())
+        first = memory.storage_offset() + byte_offset
+        offset = first // dtype.itemsize + (args[5] if len(args) > 5 else 0)
+        self.root.register_buffer(node.name, whole.as_strided(sizes, strides, offset))
+        return made.get_attr(node.name)
+
+    def conditional(self, made, node, argument):
+        predicate, then, then_operands, otherwise, otherwise_operands = node.args
+        bodies = []
+        for name, graph in (("then", then), ("otherwise", otherwise)):
+            name = f"{node.name}_{name}"
+            self.root.add_module(name, self.module(graph))
+            bodies.append(made.get_attr(name))
+        return made.call_function(cond, (argument(predicate), bodies[0], argument(then_operands), bodies[1],
+                                         argument(otherwise_operands)))
+
+
+def _typed(value):
+    """PyTorch's dtypes in place of their names, where these stand in front of a shape."""
+    if isinstance(value, tuple):
+        return tuple(_DTYPES[v] if isinstance(v, str) and v in _DTYPES else _typed(v) for v in value)
+    return value
+
+
+def load(folder):
+    """The program in `folder` as a GraphModule. It takes the model's inputs and gives a tuple of its outputs.
+    `module.changed`: for each name of what a call writes to, the placeholder or buffer. It is for looking and for
+    tools, and takes some microseconds a node. Raises henry.graph.Unsupported for a line that
+    has no node. One thread at a time."""
+    with open(os.path.join(folder, "program.json"), encoding="utf-8") as file:
+        document = json.load(file)
+    graph = build(document)
+    module = _Translator(document, folder).module(graph)
+    module.changed = {name: node.name for name, node in graph.changed}
+    return module

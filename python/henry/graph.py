@@ -1,0 +1,318 @@
+"""The lines of a program as a graph of nodes, in the order in which they run: one node a line, and nodes for
+inputs, weights, sizes and outputs. docs/program-json.md specifies the file that it is made from.
+
+A node's arguments are nodes, numbers, texts, None, tuples of these, and graphs (the bodies of conditionals)."""
+
+import ast
+from dataclasses import dataclass, field
+
+
+@dataclass(eq=False)
+class Node:
+    name: str
+    op: str
+    args: tuple
+    meta: dict = field(default_factory=dict)
+
+
+@dataclass(eq=False)
+class Graph:
+    """`captured`: the nodes of outer graphs that a body uses, in the order of its placeholders. `changed`: (name,
+    node) of the inputs and weights that the program writes to."""
+
+    nodes: list = field(default_factory=list)
+    captured: list = field(default_factory=list)
+    changed: list = field(default_factory=list)
+
+
+class Unsupported(Exception):
+    """A line that has no node."""
+
+
+_BINARY = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.FloorDiv: "floordiv", ast.Mod: "mod"}
+
+
+def nodes_in(value):
+    """All nodes among arguments."""
+    if isinstance(value, Node):
+        yield value
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from nodes_in(item)
+
+
+def map_nodes(value, function):
+    """The same arguments with function(node) in place of each node."""
+    if isinstance(value, Node):
+        return function(value)
+    if isinstance(value, tuple):
+        return tuple(map_nodes(item, function) for item in value)
+    return value
+
+
+class _Scope:
+    """A graph under construction. That of a body sees the buffers and sizes of the graph around it."""
+
+    def __init__(self, shared, outer=None):
+        self.shared, self.graph = shared, Graph()
+        self.buffers = dict(outer.buffers) if outer else {}
+        self.expressions = dict(outer.expressions) if outer else {}
+        self.own, self.outer = set(), outer
+
+    def add(self, op, *args, name=None, **meta):
+        node = Node(self.shared.unique(name or op), op, map_nodes(args, self.captured), meta)
+        self.own.add(node)
+        self.graph.nodes.append(node)
+        return node
+
+    def captured(self, node):
+        """The node that stands for `node` here: itself, or the placeholder for one of an outer graph."""
+        if node in self.own:
+            return node
+        for at, known in enumerate(self.graph.captured):
+            if known is node:
+                return self.graph.nodes[at]
+        stand_in = Node(self.shared.unique(node.name), "captured", (), dict(node.meta))
+        self.own.add(stand_in)
+        self.graph.nodes.insert(len(self.graph.captured), stand_in)
+        self.graph.captured.append(node)
+        return stand_in
+
+    # --- expressions over sizes ---
+
+    def expr(self, value):
+        """A number, or the node of "4*s0 + 1"."""
+        if value is None or isinstance(value, int):
+            return value
+        if value not in self.expressions:
+            self.expressions[value] = self._evaluate(ast.parse(value, mode="eval").body)
+        return self.expressions[value]
+
+    def exprs(self, values):
+        return tuple(self.expr(value) for value in values)
+
+    def _evaluate(self, tree):
+        if isinstance(tree, ast.Constant):
+            return tree.value
+        if isinstance(tree, ast.Name):
+            if tree.id not in self.expressions:
+                raise Unsupported(f"the size '{tree.id}' is used before it is known")
+            return self.expressions[tree.id]
+        if isinstance(tree, ast.UnaryOp):
+            return self.add("mul", -1, self._evaluate(tree.operand))
+        if isinstance(tree, ast.BinOp):
+            left, right = self._evaluate(tree.left), self._evaluate(tree.right)
+            return self.add(_BINARY[type(tree.op)], left, right)
+        if isinstance(tree, ast.Call):
+            return self.add(tree.func.id, *(self._evaluate(argument) for argument in tree.args))
+        raise Unsupported(f"an expression with {ast.dump(tree)}")
+
+    def knows(self, value):
+        names = (n.id for n in ast.walk(ast.parse(str(value))) if isinstance(n, ast.Name))
+        return all(name in self.expressions or name in ("min", "max") for name in names)
+
+
+class _Builder:
+    def __init__(self, document):
+        self.document, self.program = document, document["program"]
+        self.table = {buffer["id"]: buffer for buffer in self.program["buffers"]}
+        self.kernels = {kernel["id"]: kernel["name"] for kernel in self.program["kernels"]}
+        self.bytes_of = {row["name"]: row["bytes"] for row in document["dtypes"]}
+        self.symbols = {symbol["name"]: symbol for symbol in document["symbols"]}
+        self.changed = {s["storage"] for s in document["weights"]["storages"] if s["is_changed"]}
+        self.guards = list(document["guards"])
+        self.names, self.externs = {}, 0
+
+    def unique(self, name):
+        name = "".join(c if c.isalnum() else "_" for c in name)
+        name = name if name and not name[0].isdigit() else "_" + name
+        count = self.names.get(name, 0)
+        self.names[name] = count + 1
+        return f"{name}_{count}" if count else name
+
+    # --- what comes before the lines ---
+
+    def build(self):
+        scope = _Scope(self)
+        inputs = self.program["inputs"]
+        # A number that the model was exported with may be left out, as far as no tensor comes behind it.
+        needed = 1 + max((k for k, i in enumerate(inputs) if "value" not in i), default=-1)
+        placeholders = [scope.add("placeholder", k, name=i["name"], may_lack=k >= needed)
+                        for k, i in enumerate(inputs)]
+        for symbol in self.document["symbols"]:
+            if "input" in symbol:
+                self.solve(scope, symbol, placeholders[symbol["input"]])
+        for given, described in zip(placeholders, inputs):
+            self.take_input(scope, given, described)
+        for buffer in self.program["buffers"]:
+            if buffer["kind"] == "constant":
+                self.take_weight(scope, buffer)
+        self.check_guards(scope)
+        self.lines(scope, self.program["lines"])
+        self.results(scope)
+        return scope.graph
+
+    def solve(self, scope, symbol, given):
+        if "dimension" in symbol:
+            value = scope.add("size", given, symbol["dimension"])
+        else:
+            value = scope.add("value", given)
+        rest = scope.expr(symbol.get("rest", 0))
+        scope.expressions[symbol["name"]] = scope.add(
+            "solve", value, symbol["coefficient"], rest, symbol["low"], symbol["high"],
+            name=symbol["name"])
+
+    def take_input(self, scope, given, described):
+        if "value" in described:
+            scope.add("check_value", given, self.scalar(scope, described))
+            return
+        scope.buffers[described["buffer"]] = scope.add(
+            "input", given, *self.shape(scope, described), name=described["name"])
+
+    def scalar(self, scope, described):
+        value = described["value"]
+        return scope.expr(value) if described["value_kind"] == "int" else value
+
+    def take_weight(self, scope, buffer):
+        scope.buffers[buffer["id"]] = scope.add(
+            "weight", buffer["source"], buffer.get("byte_offset", 0), *self.shape(scope, buffer),
+            name=buffer.get("name") or "weight")
+
+    def shape(self, scope, tensor):
+        return tensor["dtype"], scope.exprs(tensor["sizes"]), scope.exprs(tensor["strides"])
+
+    def check_guards(self, scope):
+        """Those that can be checked by now, each once."""
+        for guard in [g for g in self.guards if scope.knows(g["left"]) and scope.knows(g["right"])]:
+            scope.add("guard", scope.expr(guard["left"]), guard["relation"],
+                      scope.expr(guard["right"]), f"{guard['left']} {guard['relation']} {guard['right']}")
+            self.guards.remove(guard)
+
+    # --- lines ---
+
+    def lines(self, scope, lines):
+        for line in lines:
+            method = getattr(self, "line_" + line["kind"], None)
+            if method is None:
+                raise Unsupported(f"a line of kind '{line['kind']}' has no node")
+            method(scope, line)
+
+    def line_comment(self, scope, line):
+        pass
+
+    def line_allocate(self, scope, line):
+        buffer = self.table[line["buffer"]]
+        scope.buffers[buffer["id"]] = scope.add(
+            "allocate", scope.expr(buffer["bytes"]), *self.shape(scope, buffer),
+            name=buffer.get("name") or f"b{buffer['id']}")
+
+    def line_reuse(self, scope, line):
+        buffer = self.table[line["buffer"]]
+        scope.buffers[buffer["id"]] = scope.add(
+            "reuse", scope.buffers[line["from"]], *self.shape(scope, buffer),
+            name=buffer.get("name") or f"b{buffer['id']}")
+
+    def line_free(self, scope, line):
+        scope.add("free", scope.buffers[line["buffer"]])
+
+    def operand(self, scope, operand):
+        """(buffer, bytes from its beginning); None where the call has none."""
+        if operand is None:
+            return None
+        offset = scope.expr(operand.get("offset", 0))
+        size = self.bytes_of[operand["dtype"]]
+        if isinstance(offset, Node):
+            offset = scope.add("mul", offset, size)
+        else:
+            offset *= size
+        return scope.buffers[operand["buffer"]], offset
+
+    def operands(self, scope, line):
+        return tuple(self.operand(scope, o) for o in line["operands"])
+
+    def where(self, line):
+        return f"node '{line['origin']}'" if line.get("origin") else ""
+
+    def line_kernel(self, scope, line):
+        name = self.kernels[line["kernel"]]
+        scope.add("kernel", name, self.operands(scope, line), scope.exprs(line.get("params", ())),
+                  scope.expr(line["extent"]), line["grain"], scope.expr(line.get("scratch_bytes", 0)),
+                  self.where(line), name=name, origin=line.get("origin"))
+
+    def line_extern(self, scope, line):
+        types = tuple(o["dtype"] if o else None for o in line["operands"])
+        constants = tuple(self.is_constant(o) for o in line["operands"])
+        scope.add("extern", self.externs, line["operation"], self.operands(scope, line), types,
+                  constants, scope.exprs(line["params"]), self.where(line), name=line["operation"],
+                  origin=line.get("origin"))
+        self.externs += 1
+
+    def is_constant(self, operand):
+        buffer = self.table[operand["buffer"]] if operand else {"kind": "none"}
+        return buffer["kind"] == "constant" and buffer["source"] not in self.changed
+
+    def line_copy(self, scope, line):
+        scope.add("copy", scope.buffers[line["buffer"]], scope.buffers[line["from"]])
+
+    def line_wait(self, scope, line):
+        raise Unsupported("programs for devices other than the CPU")
+
+    def number(self, scope, line):
+        operand = line["operands"][0]
+        return scope.add("item", *self.operand(scope, operand), operand["dtype"])
+
+    def line_assert(self, scope, line):
+        scope.add("require", self.number(scope, line), line.get("text", ""), self.where(line))
+
+    def line_define(self, scope, line):
+        symbol = self.symbols[line["symbol"]]
+        scope.expressions[symbol["name"]] = scope.add(
+            "solve", self.number(scope, line), 1, 0, symbol["low"], symbol["high"],
+            name=symbol["name"])
+        self.check_guards(scope)
+
+    def line_cond(self, scope, line):
+        bodies = []
+        for branch in ("then", "otherwise"):
+            body = _Scope(self, scope)
+            self.lines(body, line[branch])
+            bodies.append(body.graph)
+        scope.add("cond", self.number(scope, line),
+                  bodies[0], tuple(bodies[0].captured), bodies[1], tuple(bodies[1].captured),
+                  origin=line.get("origin"))
+
+    # --- what comes behind the lines ---
+
+    def content(self, scope, output, shared):
+        """The tensor of an output. Memory that is not the output's alone is copied."""
+        tensor = scope.add("view", scope.buffers[output["buffer"]], *self.shape(scope, output),
+                           scope.expr(output.get("offset", 0)), name=output["name"] or "result")
+        is_own = self.table[output["buffer"]]["kind"] == "output" and not shared
+        return tensor if is_own else scope.add("clone", tensor)
+
+    def results(self, scope):
+        outputs = self.program["outputs"]
+        users = [o.get("buffer") for o in outputs]
+        contents = [self.scalar(scope, o) if o["kind"] == "scalar"
+                    else self.content(scope, o, users.count(o["buffer"]) > 1) for o in outputs]
+        targets = {t["output"]: t for t in self.document["changed_weights"]}
+        for k, output in enumerate(outputs):
+            if output["kind"] == "mutation":
+                self.change(scope, output, contents[k], targets.get(k))
+        scope.add("output", tuple(c for c, o in zip(contents, outputs) if o["kind"] != "mutation"))
+
+    def change(self, scope, output, content, target):
+        if target is None:
+            place = next(n for n in scope.graph.nodes
+                         if n.op == "placeholder" and n.args[0] == output["target_input"])
+        else:
+            place = scope.add("weight", target["storage"], 0, output["dtype"],
+                              scope.exprs(output["sizes"]), scope.exprs(target["strides"]),
+                              scope.expr(target.get("offset", 0)), name=output["name"])
+        scope.add("assign", place, content)
+        scope.graph.changed.append((output["name"], place))
+
+
+def build(document):
+    """The graph of a program.json that json.load has read. Raises Unsupported."""
+    return _Builder(document).build()

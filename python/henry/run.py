@@ -1,0 +1,57 @@
+"""What the nodes of a graph do that has nothing to do with tensors, and the walk over them."""
+
+import operator
+
+from henry.graph import map_nodes
+
+
+def solve(value, coefficient, rest, low, high, name):
+    """The size `name` from coefficient * size + rest = value."""
+    size, remainder = divmod(value - rest, coefficient)
+    if remainder:
+        raise ValueError(f"{value} is not {coefficient}*{name} + {rest} for a whole {name}")
+    if not low <= size <= high:
+        raise ValueError(f"{name} is {size}, must be in [{low}, {high}]")
+    return size
+
+
+_RELATIONS = {"==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le}
+
+
+def guard(left, relation, right, text):
+    if not _RELATIONS[relation](left, right):
+        raise ValueError(f"the program was compiled for {text}, not for {left} {relation} {right}")
+
+
+def require(value, text, where):
+    if not value:
+        raise ValueError(f"{where}: assertion failed: {text}")
+
+
+def check_value(given, value):
+    if given is not None and given != value:
+        raise ValueError(f"the model was exported with {value}, not {given}")
+
+
+NUMBERS = {"add": operator.add, "sub": operator.sub, "mul": operator.mul, "floordiv": operator.floordiv,
+           "mod": operator.mod, "min": min, "max": max, "guard": guard, "require": require,
+           "check_value": check_value, "value": int}
+
+
+def walk(graph, functions, given, captured=()):
+    """Runs the nodes: functions[op](*args). `given`: for placeholders. Gives the arguments of `output`."""
+    values = {}
+    stand_ins = iter(captured)
+    for node in graph.nodes:
+        args = map_nodes(node.args, lambda used: values[used])
+        if node.op == "placeholder":
+            values[node] = given[args[0]]
+        elif node.op == "captured":
+            values[node] = next(stand_ins)
+        elif node.op == "output":
+            return args[0]
+        elif node.op == "solve":
+            values[node] = solve(*args, node.name)
+        else:
+            values[node] = functions[node.op](*args)
+    return ()

@@ -1,0 +1,66 @@
+"""fx.py PROJECT OUT INPUT...: runs a project as a torch.fx.GraphModule, and writes its results as `henry run -d` does.
+The graph must have a node for each call, allocation and end of a life of the program, and be one that torch.fx takes."""
+
+import json
+import os
+import sys
+
+import numpy
+import torch
+
+import henry.fx
+
+
+def take(path, described):
+    array = numpy.load(path)
+    if "buffer" not in described:
+        return array.item()
+    tensor = torch.from_numpy(array)
+    return tensor.bfloat16() if described["dtype"] == "bf16" else tensor
+
+
+def put(folder, name, value):
+    if torch.is_tensor(value):
+        value = value.float() if value.dtype == torch.bfloat16 else value
+        value = value.detach().contiguous().numpy()
+    elif value is None or isinstance(value, str):
+        return
+    numpy.save(os.path.join(folder, name), value)
+
+
+def count_lines(lines, kind):
+    inside = sum(count_lines(line.get(body, []), kind) for line in lines for body in ("then", "otherwise", "body"))
+    return inside + sum(line["kind"] == kind for line in lines)
+
+
+def count_nodes(module, wanted):
+    graphs = [m.graph for m in module.modules() if isinstance(m, torch.fx.GraphModule)]
+    return sum(wanted(node) for graph in graphs for node in graph.nodes)
+
+
+def main(project, folder, *paths):
+    with open(os.path.join(project, "program.json"), encoding="utf-8") as file:
+        document = json.load(file)
+    program = document["program"]
+    module = henry.fx.load(project)
+    module.graph.lint()
+    for kind, wanted in (("kernel", lambda n: n.op == "call_module" and n.target.startswith("kernels.")),
+                         ("extern", lambda n: n.op == "call_module" and n.target.startswith("operations.")),
+                         ("allocate", lambda n: n.target is henry.fx.allocate),
+                         ("free", lambda n: n.target is henry.fx.free)):
+        lines, nodes = count_lines(program["lines"], kind), count_nodes(module, wanted)
+        if lines != nodes:
+            sys.exit(f"{lines} lines of kind '{kind}', but {nodes} nodes")
+    inputs = [take(path, described) for path, described in zip(paths, program["inputs"])]
+    os.makedirs(folder, exist_ok=True)
+    for k, value in enumerate(module(*inputs)):
+        put(folder, f"output_{k}.npy", value)
+    for output in program["outputs"]:
+        if output["kind"] == "mutation" and output["target_input"] >= 0:
+            put(folder, f"mutated_{output['name']}.npy", inputs[output["target_input"]])
+        elif output["kind"] == "mutation":
+            buffers = dict(module.named_buffers())
+            put(folder, f"mutated_{output['name']}.npy", buffers[module.changed[output["name"]]])
+
+
+main(*sys.argv[1:])
