@@ -12,7 +12,9 @@ while IFS= read -r name; do
     rm -f "$prefix/$name"
     count=$((count + 1))
 done <"$list"
-folders=$(sed -n 's|/[^/]*$||p' "$list" | grep -E '(^|/)henry(/|$)' | sort -ur)
+# All folders above the files, those below first.
+folders=$(awk -F/ '{ path = $1; for (k = 2; k <= NF; k++) { print path; path = path "/" $k } }' "$list" | grep -E '(^|/)henry(/|$)' | sort -ur)
+rm -rf "$prefix/share/henry/python/henry/__pycache__" # Python's own
 rm -f "$list"
-for folder in $folders share/henry; do rmdir "$prefix/$folder" 2>/dev/null || true; done
+for folder in $folders; do rmdir "$prefix/$folder" 2>/dev/null || true; done
 echo "removed $count files below $prefix"
