@@ -448,9 +448,10 @@ typedef struct hn_step_info {
     /* below hn_module_step_count; steps in branches that are not taken do not run */
     uint32_t index;
     hn_module_step_kind kind;
-    const char *name;   /* kernel name, "matmul", "copy", ... */
-    const char *node;   /* node of the model; "" when there is none */
-    const char *source; /* its line in the model's code; "" when it is not known */
+    const char *name;    /* kernel name, "matmul", "copy", ... */
+    const char *node;    /* node of the model; "" when there is none */
+    const char *source;  /* its line in the model's code; "" when it is not known */
+    uint32_t node_count; /* nodes that it does: several of a kernel that is made of them */
     uint32_t operand_count;
     bool has_failed;  /* in `after`: the step failed, or a hook that was called for it before */
     hn_device device; /* where the step runs */
@@ -488,6 +489,11 @@ typedef struct hn_step_operand {
  * Errors: invalid-argument for an index out of range. */
 HN_API hn_status hn_step_operand_get(const hn_step_info *step, uint32_t operand,
                                      hn_step_operand *out) HN_MUST_USE;
+/* Node `k` of those that the step does, below node_count, in the order of the model, and its line in
+ * the model's code, "" when it is not known. `out_source` may be NULL. Owns: strings are the
+ * module's. Errors: invalid-argument for a number out of range. */
+HN_API hn_status hn_step_node_get(const hn_step_info *step, uint32_t k, const char **out_node,
+                                  const char **out_source) HN_MUST_USE;
 /* Copies `bytes` bytes from element 0 of the operand's tensor on, wherever it is, to `out`, which
  * is the CPU's.
  * Errors: invalid-argument for an index out of range, for more bytes than the operand has, and when

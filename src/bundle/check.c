@@ -335,8 +335,20 @@ static bool launches_ok(const hn_bundle *b, const hnb_step *s) {
     return true;
 }
 
+static bool origins_ok(const hn_bundle *b, const hnb_step *s) {
+    if (s->origin >= b->origins_count ||
+        !span_ok(s->origins, s->origin_count, b->step_origins_count))
+        return false;
+    for (uint32_t k = 0, before = 0; k < s->origin_count; k++) {
+        const uint32_t origin = b->step_origins[s->origins + k];
+        if (origin <= before || origin >= b->origins_count) return false;
+        before = origin;
+    }
+    return true;
+}
+
 static bool step_ok(const hn_bundle *b, const hnb_step *s) {
-    if (!str_ok(b, s->text) || s->origin >= b->origins_count || s->kernel >= b->kernels_count ||
+    if (!str_ok(b, s->text) || !origins_ok(b, s) || s->kernel >= b->kernels_count ||
         s->device >= HN_DEVICE_KIND_COUNT || s->buffer >= b->buffers_count ||
         s->from >= b->buffers_count || !operands_ok(b, s, s->operands))
         return false;

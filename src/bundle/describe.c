@@ -164,6 +164,17 @@ static void text_launch(const hn_bundle *b, const hnb_launch *l, hn_strbuf *out)
     text_expr(b, " shared ", l->shared, out);
 }
 
+/* The node that the step is named after, and all nodes that it does where these are others. */
+static void text_origins(const hn_bundle *b, const hnb_step *s, hn_strbuf *out) {
+    if (b->origins[s->origin].node.len)
+        hn_strbuf_puts(out, " ; "), text_str(b, b->origins[s->origin].node, out);
+    for (uint32_t k = 0; k < s->origin_count; k++) {
+        hn_strbuf_puts(out, k ? ", " : " (");
+        text_str(b, b->origins[b->step_origins[s->origins + k]].node, out);
+    }
+    if (s->origin_count) hn_strbuf_putc(out, ')');
+}
+
 static void text_step(const hn_bundle *b, uint32_t i, hn_strbuf *out) {
     const hnb_step *s = &b->steps[i];
     hn_strbuf_printf(out, "step %u ", i);
@@ -194,8 +205,7 @@ static void text_step(const hn_bundle *b, uint32_t i, hn_strbuf *out) {
     if (s->kind == HNB_STEP_EXTERN) text_params(b, s->params, s->param_count, out);
     if (s->launch_count == 1) text_launch(b, &b->launches[s->launches], out);
     if (s->text.len) hn_strbuf_putc(out, ' '), hn_strbuf_json(out, hn_bundle_str(b, s->text));
-    if (b->origins[s->origin].node.len)
-        hn_strbuf_puts(out, " ; "), text_str(b, b->origins[s->origin].node, out);
+    text_origins(b, s, out);
     hn_strbuf_putc(out, '\n');
     for (uint32_t t = 0; s->launch_count > 1 && t < s->launch_count; t++) {
         hn_strbuf_printf(out, "  on %s", hn_bundle_text(b, b->targets[t].name));

@@ -198,6 +198,18 @@ static void json_kernel(const hn_bundle *b, uint32_t kernel, hn_strbuf *out) {
     hn_strbuf_puts(out, "]}");
 }
 
+/* All nodes that a step does, by name. */
+static void json_origins(const hn_bundle *b, const hnb_step *s, hn_strbuf *out) {
+    json_list(out, "origins");
+    if (s->origin && !s->origin_count)
+        json_item(out), hn_strbuf_json(out, hn_bundle_str(b, b->origins[s->origin].node));
+    for (uint32_t k = 0; k < s->origin_count; k++) {
+        const hnb_origin *origin = &b->origins[b->step_origins[s->origins + k]];
+        json_item(out), hn_strbuf_json(out, hn_bundle_str(b, origin->node));
+    }
+    hn_strbuf_putc(out, ']');
+}
+
 static void json_launch(const hn_bundle *b, const hnb_step *s, uint32_t step, uint32_t at,
                         hn_strbuf *out) {
     const hnb_launch *l = &b->launches[s->launches + at];
@@ -205,6 +217,7 @@ static void json_launch(const hn_bundle *b, const hnb_step *s, uint32_t step, ui
     json_number(out, "step", step);
     json_str(b, out, "kernel", b->kernels[s->kernel].name);
     if (s->launch_count > 1) json_str(b, out, "target", b->targets[at].name);
+    json_origins(b, s, out);
     json_list(out, "buffers");
     for (uint32_t k = 0; k < s->operand_count; k++)
         json_item(out), hn_strbuf_printf(out, "%u", b->operands[l->operands + k].buffer);

@@ -32,10 +32,11 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
 enum {
     /* 2: symbols that steps define, slots; 3: targets, launch records, code outside the tables,
      * signatures; 4: the table of tensors, hints of symbols; 5: shapes and devices of buffers; 6:
-     * devices of steps, a workspace for each device, OpenCL; 7: several programs in one file */
-    HNB_VERSION = 7,
-    /* of a file with one program: older readers know it */
-    HNB_VERSION_SINGLE = 6,
+     * devices of steps, a workspace for each device, OpenCL; 7: several programs in one file; 8 and
+     * 9: steps have all the nodes that they do */
+    HNB_VERSION = 9,
+    /* of a file with one program */
+    HNB_VERSION_SINGLE = 8,
     HNB_WEIGHTS_ALIGN = 65536,
     HNB_ALIGN = 64, /* of sections, objects and storages */
     HNB_MAX_RANK = 16,
@@ -95,8 +96,9 @@ typedef enum hnb_section_kind {
     HNB_TENSORS,     /* hnb_tensor: parameters, buffers and constants by name */
     /* bytes: what the program was compiled under, for people; may be empty, or missing */
     HNB_KEY,
-    HNB_WORKSPACES, /* hnb_workspace: at most one for each kind of device */
-    HNB_PROGRAMS,   /* hnb_program, two or more; missing in a file with one program */
+    HNB_WORKSPACES,   /* hnb_workspace: at most one for each kind of device */
+    HNB_PROGRAMS,     /* hnb_program, two or more; missing in a file with one program */
+    HNB_STEP_ORIGINS, /* uint32: origins, ascending for each step */
     HNB_SECTION_KIND_COUNT
 } hnb_section_kind;
 
@@ -269,6 +271,8 @@ typedef struct hnb_step {
     uint32_t launches, launch_count; /* of `kernel`: one for all targets, or one for each */
     uint32_t buffer, from;
     uint32_t origin;
+    /* all nodes that it does, in HNB_STEP_ORIGINS; 0 of them: `origin` alone */
+    uint32_t origins, origin_count;
     uint32_t then_count, otherwise_count;
     uint32_t symbol; /* of DEFINE */
     uint32_t device; /* hn_device_kind */

@@ -37,6 +37,7 @@ const hn_section_facts hn_bundle_sections[HNB_SECTION_KIND_COUNT] = {
     [HNB_KEY] = {"key", 1, 0, UINT32_MAX},
     [HNB_WORKSPACES] = {"workspaces", sizeof(hnb_workspace), 0, HN_DEVICE_KIND_COUNT},
     [HNB_PROGRAMS] = {"programs", sizeof(hnb_program), 2, HN_DEVICE_KIND_COUNT},
+    [HNB_STEP_ORIGINS] = {"step origins", sizeof(uint32_t), 0, UINT32_MAX},
 };
 
 bool hn_bundle_digest_is_unknown(const uint8_t digest[32]) {
@@ -148,6 +149,7 @@ static void set_section(hn_bundle *b, uint32_t kind, const void *at, uint64_t co
         HN_SET(HNB_STORAGES, storages)
         HN_SET(HNB_WEIGHT_FILE, weight_files)
         HN_SET(HNB_ORIGINS, origins)
+        HN_SET(HNB_STEP_ORIGINS, step_origins)
         HN_SET(HNB_FEATURES, features)
         HN_SET(HNB_TARGETS, targets)
         HN_SET(HNB_CODES, codes)

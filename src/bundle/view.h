@@ -36,6 +36,7 @@ typedef struct hn_bundle {
     HN_BUNDLE_ARRAY(storages, hnb_storage)
     HN_BUNDLE_ARRAY(weight_files, hnb_weight_file)
     HN_BUNDLE_ARRAY(origins, hnb_origin)
+    HN_BUNDLE_ARRAY(step_origins, uint32_t)
     HN_BUNDLE_ARRAY(features, hnb_str)
     HN_BUNDLE_ARRAY(targets, hnb_target)
     HN_BUNDLE_ARRAY(codes, hnb_code)

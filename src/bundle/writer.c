@@ -133,6 +133,7 @@ static void lay_out(const hn_bundle_writer *w, layout *l) {
     PLACE(HNB_STORAGES, storages);
     PLACE(HNB_WEIGHT_FILE, weight_files);
     PLACE(HNB_ORIGINS, origins);
+    PLACE(HNB_STEP_ORIGINS, step_origins);
     PLACE(HNB_FEATURES, features);
     PLACE(HNB_TARGETS, targets);
     PLACE(HNB_CODES, codes);

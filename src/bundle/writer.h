@@ -29,6 +29,7 @@ typedef struct hn_bundle_writer {
     HN_WRITER_ARRAY(storages, hnb_storage)
     HN_WRITER_ARRAY(weight_files, hnb_weight_file)
     HN_WRITER_ARRAY(origins, hnb_origin)
+    HN_WRITER_ARRAY(step_origins, uint32_t)
     HN_WRITER_ARRAY(features, hnb_str)
     HN_WRITER_ARRAY(targets, hnb_target)
     HN_WRITER_ARRAY(codes, hnb_code)

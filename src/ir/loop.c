@@ -60,6 +60,16 @@ hn_status hn_program_add_item(hn_program *p, hn_item_info item) {
     return add_item(p, item, &ignored);
 }
 
+hn_status hn_origins_add(hn_arena *arena, hn_origins *list, uint32_t origin) {
+    uint32_t at = list->count;
+    while (at && list->items[at - 1] > origin) at--;
+    if (!origin || (at && list->items[at - 1] == origin)) return NULL;
+    HN_PUSH(arena, list, origin);
+    for (uint32_t k = list->count - 1; k > at; k--) list->items[k] = list->items[k - 1];
+    list->items[at] = origin;
+    return NULL;
+}
+
 static bool sop_equal(const hn_sop *a, const hn_sop *b) {
     return a->kind == b->kind && a->op == b->op && a->dtype == b->dtype && a->buffer == b->buffer &&
            a->index == b->index && memcmp(a->args, b->args, sizeof a->args) == 0 &&

@@ -62,6 +62,9 @@ typedef struct hn_sop {
     hn_sid args[3];
     hn_buf buffer;
     hn_expr index;
+    /* the node that it is of, hn_graph.origins; 0: none. For messages: no part of the text form, and
+     * ops that differ only in it are equal */
+    uint32_t origin;
     union {
         double f;
         int64_t i;
@@ -113,6 +116,14 @@ typedef struct hn_loop {
 
 enum { HN_EXTERN_OPERANDS_MAX = 9 };
 
+/* Nodes of the graph, as indices of hn_graph.origins: ascending, each once, none of them 0. */
+typedef struct hn_origins {
+    uint32_t *items;
+    uint32_t count, cap;
+} hn_origins;
+/* Adds one that may be there already; 0 adds nothing. */
+hn_status hn_origins_add(hn_arena *arena, hn_origins *list, uint32_t origin) HN_MUST_USE;
+
 /* A call of an operation: extern_abi.h. For targets without the operation there may be loops beside
  * it that compute the same: they read the operands and temporaries that nothing else touches, and
  * the last one stores operand 0. */
@@ -128,6 +139,7 @@ typedef struct hn_extern {
     hn_expr params[48];
     hn_loop *loops;      /* in order */
     uint32_t loop_count; /* 0: the target must have the operation */
+    hn_origins origins;  /* nodes that it does besides its own; no part of the text form */
 } hn_extern;
 
 /* What an operation may do besides, for the scheduler to give it; bits. */

@@ -6,7 +6,7 @@
 #include <string.h>
 
 void lower_body_init(lower_body *b, lower *l) {
-    *b = (lower_body){.l = l};
+    *b = (lower_body){.l = l, .origin = l->origin};
     hn_map_init(&b->memo, l->scratch);
 }
 
@@ -18,6 +18,7 @@ static hn_sid fail(lower_body *b, hn_status status) {
 
 hn_sid lower_gen_sop(lower_body *b, hn_sop sop) {
     if (b->failed) return 0;
+    sop.origin = b->origin;
     hn_sid s = hn_body_add(b->l->arena, &b->body, &sop);
     return s ? s : fail(b, HN_ERROR(HN_OUT_OF_MEMORY, "out of memory in a loop body"));
 }
@@ -330,6 +331,14 @@ static hn_sid gen_node(lower_body *b, hn_value v, const hn_expr *idx) {
     return fail(b, HN_ERROR(HN_INTERNAL, "op '%s' is not an expression", hn_op_facts(n->op)->name));
 }
 
+/* The node that makes `v`. A view does nothing, and equal constants are one node: both count as part
+ * of the node behind them. */
+static uint32_t origin_of(const lower_body *b, hn_value v) {
+    const hn_node_info *n = hn_graph_node(b->l->g, info(b, v)->producer);
+    const bool is_part = hn_op_facts(n->op)->op_class == HN_OPC_VIEW || n->op == HN_OP_FULL;
+    return is_part || b->l->is_branch ? b->origin : n->origin;
+}
+
 hn_sid lower_gen(lower_body *b, hn_value v, const hn_expr *idx) {
     if (b->failed) return 0;
     if (b->l->values[v].buffer) return gen_load(b, v, idx);
@@ -340,7 +349,10 @@ hn_sid lower_gen(lower_body *b, hn_value v, const hn_expr *idx) {
     uint64_t key = hn_hash64(words, (1 + info(b, v)->rank) * sizeof *words, 0),
              *known = hn_map_get(&b->memo, key);
     if (known) return (hn_sid)*known;
+    const uint32_t outer = b->origin;
+    b->origin = origin_of(b, v);
     hn_sid s = gen_node(b, v, idx);
+    b->origin = outer;
     if (!s) return 0;
     hn_status status = hn_map_put(&b->memo, key, s);
     return status ? fail(b, status) : s;

@@ -44,6 +44,7 @@ typedef struct lower_body {
     hn_body body;
     hn_map memo;      /* hash of (value, indices) -> sid */
     bool clamps;      /* the next PAD repeats its border instead of filling it */
+    uint32_t origin;  /* of ops that are added: the node at hand, in the outermost graph */
     hn_status failed; /* first error; owned until the caller takes it */
 } lower_body;
 

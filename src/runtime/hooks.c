@@ -86,6 +86,7 @@ static hn_step_info describe(const hn_module *m, const hn_context *c, uint32_t i
                           .name = m->profiles[index].name,
                           .node = hn_bundle_text(&m->view, origin->node),
                           .source = hn_bundle_text(&m->view, origin->source),
+                          .node_count = step->origin_count ? step->origin_count : step->origin != 0,
                           .operand_count = hn_step_arg_count(step),
                           .device = {.kind = dev->ops->kind, .number = dev->number},
                           .queue =
@@ -174,6 +175,20 @@ hn_status hn_step_operand_get(const hn_step_info *step, uint32_t operand, hn_ste
     if (b.is_known) out->bytes = extent_of(&b);
     memcpy(out->sizes, b.sizes, sizeof out->sizes);
     memcpy(out->strides, b.strides, sizeof out->strides);
+    return NULL;
+}
+
+hn_status hn_step_node_get(const hn_step_info *step, uint32_t k, const char **out_node,
+                           const char **out_source) {
+    HN_REQUIRE(step, "step");
+    HN_REQUIRE(out_node, "out");
+    if (k >= step->node_count) return hn_out_of_range("node", k, step->node_count);
+    const hn_bundle *b = &step->run->m->view;
+    const hnb_step *s = &b->steps[step->index];
+    const hnb_origin *origin =
+        &b->origins[s->origin_count ? b->step_origins[s->origins + k] : s->origin];
+    *out_node = hn_bundle_text(b, origin->node);
+    if (out_source) *out_source = hn_bundle_text(b, origin->source);
     return NULL;
 }
 

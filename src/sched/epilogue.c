@@ -419,8 +419,9 @@ static void replace(hn_loop *loop, hn_sid from, hn_sid to) {
     if (loop->indices.value == from) loop->indices.value = to;
 }
 
-/* The body without ops that nothing uses. Checks of indices stay. */
-static hn_status drop_unused(sched *s, hn_loop *loop) {
+/* The body without ops that nothing uses, which the call does from here on. Checks of indices
+ * stay. */
+static hn_status drop_unused(sched *s, hn_loop *loop, hn_extern *call) {
     hn_body old = loop->body, body = {0};
     hn_sid *map;
     bool *used;
@@ -434,7 +435,10 @@ static hn_status drop_unused(sched *s, hn_loop *loop) {
     }
     for (hn_sid k = 1; k < old.count; k++) {
         hn_sop op = old.items[k];
-        if (!used[k]) continue;
+        if (!used[k]) {
+            HN_TRY(hn_origins_add(s->arena, &call->origins, op.origin));
+            continue;
+        }
         for (uint32_t a = 0; a < 3; a++) op.args[a] = op.args[a] ? map[op.args[a]] : 0;
         map[k] = hn_body_add(s->arena, &body, &op);
         if (!map[k])
@@ -462,7 +466,7 @@ static hn_status take(reading *r) {
     }
     for (uint32_t t = 0; t < r->tail_count; t++) /* ops keep their numbers until all are replaced */
         if (t == 0 || r->tails[t].item != r->tails[t - 1].item)
-            HN_TRY(drop_unused(r->c->s, calls_item(r->c, r->tails[t].item)->loop));
+            HN_TRY(drop_unused(r->c->s, calls_item(r->c, r->tails[t].item)->loop, r->call));
     return NULL;
 }
 
@@ -478,7 +482,7 @@ static bool keeps_rows(const reading *r, const hn_expr *strides) {
 
 /* The operation writes where a loop would copy its result to. `keeps`: rows must stay rows, since
  * to store each element by itself takes the operation longer than the loop. */
-static bool take_copy(reading *r, bool keeps) {
+static bool take_copy(reading *r, bool keeps, uint32_t *out_origin) {
     use *u = &r->c->uses[r->result];
     const hn_item_info *item = calls_item(r->c, u->reader[0]);
     if (u->readers != 1 || item->kind != HN_ITEM_LOOP || item->loop->kind != HN_LOOP_POINTWISE ||
@@ -501,6 +505,7 @@ static bool take_copy(reading *r, bool keeps) {
     put_strides(r, strides, own);
     r->call->operands[0] =
         (struct hn_extern_operand){.buffer = to, .offset_elems = what.rest, .written = true};
+    *out_origin = op_of(loop, 1)->origin;
     r->c->dead[u->reader[0]] = true;
     r->c->uses[to].writer = r->i;
     *u = (use){0};
@@ -588,6 +593,7 @@ static hn_status take_round(calls *c, hn_item i, const hn_operation *o, bool *ou
                  .dtype = c->s->p->buffers.items[call->operands[0].buffer].dtype,
                  .tails = tails};
     bool takes;
+    uint32_t copied = 0;
     *out_again = false;
     if (c->s->p->buffers.items[r.result].kind != HN_BUFFER_TEMP) return NULL;
     if (!has_good_readers(&r)) {
@@ -596,9 +602,9 @@ static hn_status take_round(calls *c, hn_item i, const hn_operation *o, bool *ou
     }
     result_space(call, &r.space);
     HN_TRY(take_tails(&r, &takes));
-    *out_again =
-        (takes || !is_narrow(r.dtype)) && take_copy(&r, !takes || !(o->does & HN_DOES_STRIDES));
-    return NULL;
+    *out_again = (takes || !is_narrow(r.dtype)) &&
+                 take_copy(&r, !takes || !(o->does & HN_DOES_STRIDES), &copied);
+    return hn_origins_add(c->s->arena, &call->origins, copied);
 }
 
 hn_status calls_take_epilogues(calls *c, hn_item i, const hn_operation *o) {

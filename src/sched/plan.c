@@ -597,6 +597,27 @@ static hn_status keep_loops(plan *p) {
     return NULL;
 }
 
+/* The nodes of the ops that load, or of the others. */
+static hn_status gather_ops(plan *p, bool loads) {
+    for (uint32_t f = 0; f < p->k->phases.count; f++) {
+        const hn_body *body = &p->k->phases.items[f].body;
+        for (hn_sid s = 1; s < body->count; s++)
+            if ((body->items[s].kind == HN_SOP_LOAD) == loads)
+                HN_TRY(hn_origins_add(p->s->arena, &p->k->origins, body->items[s].origin));
+    }
+    return NULL;
+}
+
+/* The nodes of the ops, and those whose loop does more than its ops: it combines them. A load is of
+ * the node that reads, which a call may have taken since: it counts in a copy only. */
+static hn_status gather_origins(plan *p) {
+    HN_TRY(gather_ops(p, false));
+    for (uint32_t m = 0; m < p->g->members.count; m++)
+        if (p->g->members.items[m].is_column || loop_of(p, m)->kind != HN_LOOP_POINTWISE)
+            HN_TRY(hn_origins_add(p->s->arena, &p->k->origins, p->g->members.items[m].origin));
+    return p->k->origins.count ? NULL : gather_ops(p, true);
+}
+
 hn_status sched_plan(sched *s, group *g, hn_step *out) {
     uint32_t count = g->members.count, *at;
     plan p = {.s = s, .g = g};
@@ -620,6 +641,7 @@ hn_status sched_plan(sched *s, group *g, hn_step *out) {
     p.k->slabs = g->slabs;
     p.k->slab_elems = g->slab_elems;
     p.k->origin = g->members.items[count - 1].origin;
+    HN_TRY(gather_origins(&p));
     p.k->threads = s->options->threads;
     *out = (hn_step){.kind = HN_STEP_KERNEL, .kernel = p.k};
     return NULL;

@@ -210,6 +210,7 @@ static hn_status find_computed(const scaling *x, hn_sid v, bool **out_used, bool
 }
 
 static hn_status take_side(scaling *x, hn_sid whole, hn_sid scale, bool *out_taken) {
+    const uint32_t product = op_of(x, x->loop->store.value)->origin;
     call_side of_whole, of_scale;
     hn_loop *made = NULL;
     if (!is_load(op_of(x, whole)) ||
@@ -227,8 +228,9 @@ static hn_status take_side(scaling *x, hn_sid whole, hn_sid scale, bool *out_tak
         if (!side_of(x, made->store.buffer, made->store.index, &of_scale)) return NULL;
     }
     *out_taken = scales_channels(x, &of_scale);
-    if (*out_taken) take(x, &of_whole, &of_scale, made);
-    return NULL;
+    if (!*out_taken) return NULL;
+    take(x, &of_whole, &of_scale, made);
+    return hn_origins_add(x->c->s->arena, &x->call->origins, product);
 }
 
 hn_status calls_take_scale(calls *c, hn_item i) {

@@ -99,6 +99,7 @@ typedef struct hn_kernel {
     uint32_t threads;      /* that it is planned for */
     uint32_t slots;        /* reductions in all phases */
     uint32_t origin;       /* of the last loop in it */
+    hn_origins origins;    /* all nodes that it does */
     uint32_t loop_count;   /* how many loops were fused, */
     hn_kernel_loop *loops; /* and which, in order */
 } hn_kernel;

@@ -269,6 +269,22 @@ static hn_status describe_call(emitter *e, place at, hn_wbuf workspace, hn_line 
     return kernel_of(e, at, &out->kernel);
 }
 
+/* The list of a line that does `origin` and `others`; none where it does `origin` alone. */
+static void set_origins(hn_line *line, uint32_t origin, const hn_origins *others) {
+    line->origin = origin;
+    if (others->count == (origin != 0) && (!others->count || others->items[0] == origin)) return;
+    line->origin_count = others->count;
+    line->origins = others->items;
+}
+
+/* Says in front of a line what is fused in it. */
+static hn_status add_comment(emitter *e, const hn_line *line) {
+    if (line->origin_count < 2) return NULL;
+    return hn_wrapper_add_line(e->w, (hn_line){.kind = HN_LINE_COMMENT,
+                                               .origins = line->origins,
+                                               .origin_count = line->origin_count});
+}
+
 static hn_status add_kernel_call(emitter *e, uint32_t step) {
     const hn_kernel *k = e->source->schedule->steps.items[step].kernel;
     hn_line line;
@@ -276,7 +292,8 @@ static hn_status add_kernel_call(emitter *e, uint32_t step) {
     HN_TRY(add_checks(e, k, kernel_code(e, 0, (place){step, 0}), &line));
     HN_TRY(add_meaning(e, (hn_wmeaning){.kernel = k}, kernel_code(e, 0, (place){step, 0})->buffers,
                        &line));
-    line.origin = k->origin;
+    set_origins(&line, k->origin, &k->origins);
+    HN_TRY(add_comment(e, &line));
     return hn_wrapper_add_line(e->w, line);
 }
 
@@ -298,7 +315,8 @@ static hn_status add_workspace(emitter *e, const hn_kernel_code *kernel, hn_wbuf
 }
 
 /* An operation that is several kernels: calls, one behind the other. */
-static hn_status add_kernel_calls(emitter *e, uint32_t step, const hn_item_info *item) {
+static hn_status add_kernel_calls(emitter *e, uint32_t step, const hn_item_info *item,
+                                  const hn_origins *origins) {
     hn_wmeaning meaning = {.call = item->ext};
     hn_wbuf workspace;
     HN_TRY(add_workspace(e, kernel_code(e, 0, (place){step, 0}), &workspace));
@@ -308,7 +326,8 @@ static hn_status add_kernel_calls(emitter *e, uint32_t step, const hn_item_info 
         HN_TRY(describe_call(e, at, workspace, &line));
         meaning.number = at.number;
         HN_TRY(add_meaning(e, meaning, kernel_code(e, 0, at)->buffers, &line));
-        line.origin = item->origin;
+        set_origins(&line, item->origin, origins);
+        if (!at.number) HN_TRY(add_comment(e, &line));
         HN_TRY(hn_wrapper_add_line(e->w, line));
     }
     return NULL;
@@ -344,7 +363,11 @@ static hn_status add_extern_call(emitter *e, uint32_t step, const hn_item_info *
     const hn_extern *ext = item->ext;
     hn_woperand operands[HN_EXTERN_OPERANDS_MAX] = {{0}};
     hn_buf buffers[HN_EXTERN_OPERANDS_MAX] = {0};
-    if (kernel_code(e, 0, (place){step, 0})->next) return add_kernel_calls(e, step, item);
+    hn_origins origins = {0};
+    for (uint32_t k = 0; k < ext->origins.count; k++)
+        HN_TRY(hn_origins_add(e->scratch, &origins, ext->origins.items[k]));
+    HN_TRY(hn_origins_add(e->scratch, &origins, item->origin));
+    if (kernel_code(e, 0, (place){step, 0})->next) return add_kernel_calls(e, step, item, &origins);
     for (uint32_t k = 0; k < ext->operand_count; k++) {
         hn_buf b = ext->operands[k].buffer;
         HN_TRY(buffer_of(e, b, &operands[k].buffer));
@@ -356,13 +379,14 @@ static hn_status add_extern_call(emitter *e, uint32_t step, const hn_item_info *
     const bool is_own = hn_operation_of(e->source->operations, e->program, ext) != NULL;
     hn_line line = {.kind = HN_LINE_EXTERN,
                     .device = is_own ? e->program->device : HN_DEVICE_CPU,
-                    .origin = item->origin,
                     .extern_kind = ext->kind,
                     .operands = operands,
                     .operand_count = ext->operand_count,
                     .params = ext->params,
                     .param_count = ext->param_count};
     HN_TRY(add_meaning(e, (hn_wmeaning){.call = ext, .count = 1}, buffers, &line));
+    set_origins(&line, item->origin, &origins);
+    HN_TRY(add_comment(e, &line));
     HN_TRY(add_operation_kernel(e, step, &line));
     return hn_wrapper_add_line(e->w, line);
 }

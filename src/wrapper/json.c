@@ -174,6 +174,16 @@ static void operands(printer *p, const hn_line *line) {
     close(p, ']');
 }
 
+/* The nodes by name. */
+static void origins(printer *p, const hn_line *line) {
+    key(p, "origins"), open(p, '[');
+    for (uint32_t k = 0; k < line->origin_count; k++) {
+        const uint32_t origin = hn_wrapper_origin(p->w, line->origins[k]);
+        item(p), hn_strbuf_json(p->out, p->w->graph->origins.items[origin].node);
+    }
+    close(p, ']');
+}
+
 static void line_fields(printer *p, const hn_line *line) {
     static const char *const kinds[] = {
         [HN_LINE_COMMENT] = "comment", [HN_LINE_ALLOCATE] = "allocate", [HN_LINE_REUSE] = "reuse",
@@ -199,6 +209,7 @@ static void line_fields(printer *p, const hn_line *line) {
     optional(p, "symbol", line->symbol);
     if (line->origin && p->w->graph && line->origin < p->w->graph->origins.count)
         text(p, "origin", p->w->graph->origins.items[line->origin].node);
+    if (line->origin_count && p->w->graph) origins(p, line);
     if (line->text.len) text(p, "text", line->text);
 }
 

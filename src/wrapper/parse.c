@@ -14,7 +14,8 @@
  *   tensor     = DTYPE exprs "strides" exprs
  *   scalar     = "int" "(" EXPR ")" | "float" "(" FLOAT ")" | "true" | "false" | "string" STRING
  *                | "none"
- *   line       = head ["origin" INT] ["text" STRING] ["{" line* "}" "else" "{" line* "}"]
+ *   line       = head ["origin" INT] ["origins" "[" INT {"," INT} "]"] ["text" STRING]
+ *                ["{" line* "}" "else" "{" line* "}"]
  *   head       = "comment" | "allocate" b | "free" b | ("reuse" | "copy") b "from" b
  *                | "wait" DEVICE | call
  *   operands   = [operand {"," operand}]
@@ -457,6 +458,23 @@ static hn_status read_bodies(parser *ps, uint32_t at) {
     return NULL;
 }
 
+static hn_status read_origins(parser *ps, hn_line *line) {
+    struct {
+        uint32_t *items;
+        uint32_t count, cap;
+    } list = {0};
+    HN_TRY(hn_lex_expect(&ps->lex, '['));
+    do {
+        uint32_t origin;
+        if (list.count == MAX_LIST) return fail(ps, "the list is too long");
+        HN_TRY(hn_lex_u32(&ps->lex, &origin));
+        HN_PUSH(ps->arena, &list, origin);
+    } while (hn_lex_accept(&ps->lex, ','));
+    line->origins = list.items;
+    line->origin_count = list.count;
+    return hn_lex_expect(&ps->lex, ']');
+}
+
 static hn_status read_lines(parser *ps) {
     for (;;) {
         hn_line line = {0};
@@ -464,6 +482,7 @@ static hn_status read_lines(parser *ps) {
         HN_TRY(read_head(ps, &line, &found));
         if (!found) return NULL;
         if (accept_word(ps, "origin")) HN_TRY(hn_lex_u32(&ps->lex, &line.origin));
+        if (accept_word(ps, "origins")) HN_TRY(read_origins(ps, &line));
         if (accept_word(ps, "text")) HN_TRY(hn_lex_string(&ps->lex, &line.text));
         uint32_t at = ps->w->lines.count;
         HN_TRY(hn_wrapper_add_line(ps->w, line));

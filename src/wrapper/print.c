@@ -156,6 +156,15 @@ static void put_over(printer *p, uint64_t over) {
     put(p, "]");
 }
 
+static void put_origins(printer *p, const hn_line *line) {
+    if (line->origin) hn_strbuf_printf(p->out, " origin %u", line->origin);
+    if (!line->origin_count) return;
+    put(p, " origins [");
+    for (uint32_t k = 0; k < line->origin_count; k++)
+        hn_strbuf_printf(p->out, k ? ", %u" : "%u", line->origins[k]);
+    put(p, "]");
+}
+
 static void put_operands(printer *p, const hn_line *line) {
     put(p, "(");
     for (uint32_t k = 0; k < line->operand_count; k++) {
@@ -214,7 +223,7 @@ static void put_head(printer *p, const hn_line *line) {
     case HN_LINE_DEFINE:
     case HN_LINE_COND: put_call(p, line); break;
     }
-    if (line->origin) hn_strbuf_printf(p->out, " origin %u", line->origin);
+    put_origins(p, line);
     if (line->text.len) put(p, " text "), put_string(p, line->text);
 }
 

@@ -22,6 +22,18 @@ static void put_origin(source_printer *p, const hn_line *line) {
     hn_strbuf_puts(p->out, " */");
 }
 
+/* What the lines that follow do: nodes that are fused. */
+static void put_comment(source_printer *p, const hn_line *line) {
+    begin_line(p);
+    hn_strbuf_puts(p->out, "/* ");
+    hn_source_comment(p->out, line->text);
+    for (uint32_t k = 0; k < line->origin_count; k++) {
+        if (k || line->text.len) hn_strbuf_puts(p->out, ", ");
+        hn_source_comment(p->out, hn_source_origin(p->w, line->origins[k]).node);
+    }
+    hn_strbuf_puts(p->out, " */\n");
+}
+
 static void put_element(source_printer *p, const hn_woperand *o) {
     hn_source_address(p, o->buffer, o->offset_elems, hn_dtype_facts(o->dtype)->size_bytes);
 }
@@ -192,7 +204,7 @@ static void put_call(source_printer *p, const hn_line *line) {
 static hn_status put_line(source_printer *p, uint32_t at) {
     const hn_line *line = &p->w->lines.items[at];
     switch (line->kind) {
-    case HN_LINE_COMMENT:
+    case HN_LINE_COMMENT: put_comment(p, line); return NULL;
     case HN_LINE_ALLOCATE:
     case HN_LINE_REUSE:
     case HN_LINE_FREE: return NULL;
@@ -221,13 +233,16 @@ static hn_status put_range(source_printer *p, uint32_t first, uint32_t end) {
 hn_status hn_source_steps(source_printer *p) {
     uint32_t functions = 0, in_function = 0,
              left = hn_wrapper_count_steps(p->w, 0, p->w->lines.count);
+    bool is_open = false;
     for (uint32_t at = 0, next; at < p->w->lines.count; at = next) {
         const uint32_t steps = hn_wrapper_count_steps(p->w, at, (next = behind(p, at)) - at);
-        if (!steps) continue;
-        if (!in_function)
+        const bool is_comment = p->w->lines.items[at].kind == HN_LINE_COMMENT;
+        if (!steps && (!is_comment || !left)) continue; /* what is said is about a step behind it */
+        if (!is_open)
             PUTS(
                 "static int steps_%u(model *m) {\n    int64_t *const n = m->numbers;\n    (void)n;\n",
                 functions++);
+        is_open = true;
         p->depth = 1;
         HN_TRY(put_line(p, at));
         in_function += steps;
@@ -235,6 +250,7 @@ hn_status hn_source_steps(source_printer *p) {
         if (in_function < STEPS_A_FUNCTION && left) continue;
         hn_strbuf_puts(p->out, "    return 0;\n}\n\n");
         in_function = 0;
+        is_open = false;
     }
     hn_strbuf_puts(p->out, "static int steps(model *m) {\n    (void)m;\n");
     for (uint32_t k = 0; k < functions; k++) PUTS("    TRY(steps_%u(m));\n", k);

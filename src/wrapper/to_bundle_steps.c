@@ -202,6 +202,18 @@ static hn_status put_checks(bundle_emitter *e, const hn_line *line, hnb_step *s)
     return NULL;
 }
 
+static hn_status put_step_origins(bundle_emitter *e, const hn_line *line, hnb_step *s) {
+    s->origin = hn_wrapper_origin(e->w, line->origin);
+    s->origins = e->out.step_origins.count;
+    for (uint32_t k = 0; k < line->origin_count; k++) {
+        const uint32_t origin = hn_wrapper_origin(e->w, line->origins[k]);
+        if (!origin) continue; /* a text without its graph */
+        HN_PUSH(e->out.arena, &e->out.step_origins, origin);
+        s->origin_count++;
+    }
+    return NULL;
+}
+
 hn_status hn_emit_step(bundle_emitter *e, uint32_t at) {
     static const uint8_t step_kinds[] = {
         [HN_LINE_KERNEL] = HNB_STEP_KERNEL, [HN_LINE_EXTERN] = HNB_STEP_EXTERN,
@@ -217,7 +229,6 @@ hn_status hn_emit_step(bundle_emitter *e, uint32_t at) {
                   .operand_count = line->operand_count,
                   .buffer = line->buffer,
                   .from = line->from,
-                  .origin = hn_wrapper_origin(e->w, line->origin),
                   .device = hn_line_device(e->w, line)};
     if (s.kind == HNB_STEP_DEFINE &&
         !hn_wsymbols_find(&e->numbering.symbols, line->symbol, &s.symbol))
@@ -233,6 +244,7 @@ hn_status hn_emit_step(bundle_emitter *e, uint32_t at) {
         if (line->kernel) HN_TRY(put_launches(e, line, &s));
     }
     HN_TRY(hn_emit_str(e, line->text, &s.text));
+    HN_TRY(put_step_origins(e, line, &s));
     if (s.kind == HNB_STEP_COND) {
         s.then_count = hn_wrapper_count_steps(e->w, at + 1, line->then_count);
         s.otherwise_count =

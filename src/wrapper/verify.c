@@ -292,10 +292,24 @@ static hn_status check_cond(verifier *v, uint8_t *state, const hn_line *line, ui
     return NULL;
 }
 
+/* Nodes in the order of the model, each once. */
+static hn_status check_origins(const hn_line *line, uint32_t i) {
+    if (line->origin_count && line->kind != HN_LINE_COMMENT && line->kind != HN_LINE_KERNEL &&
+        line->kind != HN_LINE_EXTERN)
+        return BAD("line %u lists nodes, and is no call and no comment", i);
+    if (line->kind == HN_LINE_COMMENT && !line->origin_count && !line->text.len)
+        return BAD("line %u: a comment that says nothing", i);
+    for (uint32_t k = 0, before = 0; k < line->origin_count; before = line->origins[k++])
+        if (line->origins[k] <= before)
+            return BAD("line %u: its nodes are not in ascending order", i);
+    return NULL;
+}
+
 static hn_status check_block(verifier *v, uint8_t *state, uint32_t first, uint32_t end,
                              uint32_t depth) {
     for (uint32_t i = first; i < end; i++) {
         const hn_line *line = &v->w->lines.items[i];
+        HN_TRY(check_origins(line, i));
         switch (line->kind) {
         case HN_LINE_COMMENT: break;
         case HN_LINE_ALLOCATE:

@@ -36,6 +36,8 @@ hn_status hn_wrapper_add_line(hn_wrapper *w, hn_line line) {
     HN_TRY(copy_list(w->arena, line.operands, line.operand_count, sizeof *line.operands,
                      &line.operands));
     HN_TRY(copy_list(w->arena, line.params, line.param_count, sizeof *line.params, &line.params));
+    HN_TRY(
+        copy_list(w->arena, line.origins, line.origin_count, sizeof *line.origins, &line.origins));
     HN_PUSH(w->arena, &w->lines, line);
     return NULL;
 }
@@ -79,6 +81,11 @@ uint32_t hn_wrapper_count_steps(const hn_wrapper *w, uint32_t first, uint32_t co
     for (uint32_t i = first; i < first + count; i++)
         steps += hn_line_is_step(w->lines.items[i].kind);
     return steps;
+}
+
+const uint32_t *hn_line_origins(const hn_line *line, uint32_t *out_count) {
+    *out_count = line->origin_count ? line->origin_count : line->origin != 0;
+    return line->origin_count ? line->origins : &line->origin;
 }
 
 uint32_t hn_wrapper_origin(const hn_wrapper *w, uint32_t origin) {

@@ -112,6 +112,10 @@ typedef struct hn_line {
     hn_wbuf buffer, from;
     hn_str text;     /* COMMENT, ASSERT message, or a label for traces */
     uint32_t origin; /* hn_graph.origins index of the graph */
+    /* COMMENT: the nodes that the lines up to the next one do; KERNEL, EXTERN: those that it does,
+     * where they are not `origin` alone. Ascending */
+    uint32_t origin_count;
+    const uint32_t *origins;
     /* KERNEL and EXTERN */
     hn_wkernel kernel; /* EXTERN: does the call where the device's library does not; 0: none */
     hn_extern_kind extern_kind;
@@ -215,6 +219,8 @@ bool hn_line_is_step(hn_line_kind kind);
 uint32_t hn_wrapper_count_steps(const hn_wrapper *w, uint32_t first, uint32_t count);
 /* The origin in the graph; 0, the empty one, when the graph does not have it. */
 uint32_t hn_wrapper_origin(const hn_wrapper *w, uint32_t origin);
+/* All nodes that a line does: its list, or `origin` where it has none. */
+const uint32_t *hn_line_origins(const hn_line *line, uint32_t *out_count);
 
 /* Every use after a definition, of buffers and of DATA symbols; every buffer known, no use after
  * free, line kinds and operand counts right. Of each buffer: the device is known, an input's buffer

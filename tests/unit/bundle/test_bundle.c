@@ -76,7 +76,7 @@ TEST(opens_and_evaluates) {
         "\"workspaces\":[{\"device\":\"cpu\",\"bytes\":\"2*s0\"},{\"device\":\"opencl\",\"bytes\":2}]",
         "\"needs\":[\"avx2\",\"fma\"]",
         "{\"target\":\"generic\",\"object\":1,\"symbol\":\"double\"}",
-        "\"kernel\":\"double\",\"target\":\"generic\",\"buffers\":[1,2],\"params\":[],\"extent\":\"2*s0\",\"grain\":32"};
+        "\"kernel\":\"double\",\"target\":\"generic\",\"origins\":[],\"buffers\":[1,2],\"params\":[],\"extent\":\"2*s0\",\"grain\":32"};
     for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
         if (!strstr(text.ptr, parts[k])) HN_TEST_FAIL("no '%s' in\n%s", parts[k], text.ptr);
     hn_strbuf_deinit(&text);
@@ -183,14 +183,14 @@ TEST(other_versions_are_refused) {
     h->version = 77;
     seal(&image);
     EXPECT_ERROR(hn_bundle_open(image.ptr, image.len, true, &b), HN_INCOMPATIBLE,
-                 "format version 77, this library reads 6 and 7");
+                 "format version 77, this library reads 8 and 9");
     h->version = 5;
     seal(&image);
     EXPECT_ERROR(hn_bundle_open(image.ptr, image.len, true, &b), HN_INCOMPATIBLE,
-                 "format version 5, this library reads 6 and 7; compile the model again");
+                 "format version 5, this library reads 8 and 9; compile the model again");
     h->version = 2;
     EXPECT_ERROR(hn_bundle_open(image.ptr, 88, true, &b), HN_INCOMPATIBLE,
-                 "format version 2, this library reads 6 and 7; compile the model again");
+                 "format version 2, this library reads 8 and 9; compile the model again");
 
     h->version = HNB_VERSION, h->kernel_abi = 9;
     seal(&image);
@@ -292,6 +292,8 @@ TEST(hostile_fields_are_refused) {
         {"argument 1", HNB_ARGS, 1, 0, 2 | 2 << 8},
         {"step 0", HNB_STEPS, 0, offsetof(hnb_step, operands), 3},
         {"step 0", HNB_STEPS, 0, offsetof(hnb_step, origin), 1},
+        {"step 0", HNB_STEPS, 0, offsetof(hnb_step, origin_count), 1},
+        {"step 0", HNB_STEPS, 0, offsetof(hnb_step, origins), UINT32_MAX},
         {"storage 1 lies outside", HNB_STORAGES, 1, offsetof(hnb_storage, bytes), 17},
         {"feature 0", HNB_FEATURES, 0, offsetof(hnb_str, len), 7},
         {"info", HNB_INFO, 0, offsetof(hnb_info, model) + 4, 100},

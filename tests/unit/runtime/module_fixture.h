@@ -124,6 +124,7 @@ static void program_init(program *p) {
     EXPECT_OK(hn_sym_create(&p->arena, &p->sym));
     EXPECT_OK(hn_graph_create(&p->arena, p->sym, &p->graph));
     (void)hn_graph_add_origin(p->graph, (hn_origin){HN_STR("node_one"), HN_STR("model.py:12")});
+    (void)hn_graph_add_origin(p->graph, (hn_origin){HN_STR("node_two"), HN_STR("")});
 }
 static void program_deinit(program *p) {
     hn_graph_deinit(p->graph);

@@ -80,6 +80,41 @@ static const char *const scaled =
     "input \"x\" : f32[s0, 4] strides [4, 1] in b1 call k4(b1 f32, out b2 f32) extent(4*s0) origin 1 "
     "copy b3 from b2 output tensor \"y\" : f32[s0, 4] strides [4, 1] in b3";
 
+static hn_status note_nodes(void *user, const hn_step_info *step, uint64_t *note) {
+    const char *node, *source;
+    (void)note;
+    for (uint32_t k = 0; k < step->node_count; k++) {
+        EXPECT_OK(hn_step_node_get(step, k, &node, &source));
+        hn_strbuf_printf(user, "%u %s '%s'\n", step->index, node, source);
+    }
+    EXPECT_ERROR(hn_step_node_get(step, step->node_count, &node, NULL), HN_INVALID_ARGUMENT,
+                 "node");
+    return NULL;
+}
+
+/* A step that does several nodes names them all; one of one node has a list of one. */
+TEST(nodes_of_a_step) {
+    hn_module *m =
+        load_text("buffer b1 : input f32[4] source 0 name \"x\" buffer b2 : temp f32[4] bytes(16) "
+                  "buffer b3 : output f32[4] bytes(16) " KERNELS
+                  "input \"x\" : f32[4] strides [1] in b1 comment origins [1, 2] "
+                  "call k4(b1 f32, out b2 f32) extent(4) origin 2 origins [1, 2] "
+                  "call k4(b2 f32, out b3 f32) extent(4) origin 2 copy b3 from b2 "
+                  "output tensor \"y\" : f32[4] strides [1] in b3",
+                  NULL);
+    float x[4] = {0};
+    hn_tensor *in[1] = {F32(x, 4)};
+    hn_strbuf text;
+    hn_strbuf_init(&text);
+    if (!m) return;
+    EXPECT_OK(hn_module_hook_add(m, &(hn_step_hook){.before = note_nodes, .user = &text}));
+    run_once(m, in, 1);
+    EXPECT_STR(text.ptr, "0 node_one 'model.py:12'\n0 node_two ''\n1 node_two ''\n");
+    hn_strbuf_deinit(&text);
+    hn_tensor_release(in[0]);
+    hn_module_release(m);
+}
+
 TEST(origin_and_operands) {
     hn_module *m = load_text(scaled, NULL);
     float x[12] = {0};

@@ -50,6 +50,7 @@ TEST(copies_asserts_and_branches) {
              "  kernel k1 : object 0 name \"hn_k0\"\n"
              "  input \"x\" : f32[s0, 4] strides [4, 1] in b1\n"
              "  call k1(b1 f32, out b2 bool, out b4 f32) params [s0] extent(s0) grain 8\n"
+             "  comment origins [1, 2] text \"a comment\"\n"
              "  assert(b2 bool) text \"must \\\"hold\\\"\"\n"
              "  cond(b2 bool) {\n"
              "    copy b3 from b1\n"
@@ -60,7 +61,7 @@ TEST(copies_asserts_and_branches) {
              "  output tensor \"z\" : f32[s0, 4] strides [4, 1] in b4\n"
              "  output tensor \"tail\" : f32[s0 - 1, 4] strides [4, 1] in b4 offset(4)\n"
              "}\n",
-             "memmove(m->blocks[0], m->inputs[0], (size_t)n_min(",
+             "memmove(m->blocks[0], m->inputs[0], (size_t)n_min(", "/* a comment",
              "} else {\n        memmove(m->blocks[0], m->blocks[1], ",
              "if (*(m->workspace.bytes + 0)) {",
              "assertion failed: %s\", \"node ''\", \"must \\\"hold\\\"\");",

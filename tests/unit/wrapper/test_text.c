@@ -20,9 +20,9 @@ static const char *const sample =
     "  input \"mode\" : string \"mean\"\n"
     "  input \"none\" : none\n"
     "  input \"n\" : int(s10)\n"
-    "  comment text \"begin\"\n"
+    "  comment origins [1, 2] text \"begin\"\n"
     "  allocate b3\n"
-    "  call k1(b1 f32, out b3 f32 at(s0 + 1)) params [s0, 4] extent(s0) grain 8 scratch(256) origin 2 text \"label\"\n"
+    "  call k1(b1 f32, out b3 f32 at(s0 + 1)) params [s0, 4] extent(s0) grain 8 scratch(256) origin 2 origins [1, 2] text \"label\"\n"
     "  call k1(b1 f32, out b5 bool) extent(1) grain 1\n"
     "  assert(b5 bool) text \"must hold\"\n"
     "  reuse b6 from b3\n"
@@ -137,6 +137,7 @@ TEST(text_errors) {
         {"wrapper { extern dance() }", "extern operation"},
         {"wrapper { input \"x\" : f32[1] strides [] }", "fit together"},
         {"wrapper { symbol size s0 in [4, 2] }", "empty"},
+        {"wrapper { comment origins [] }", "expected"},
         {"wrapper { } tail", "end of the text"},
         {"graph { }", "line 1"},
     };
@@ -209,6 +210,12 @@ TEST(verify_finds) {
          "changes dtype or rank of input 0"},
         {"buffer b1 : output f32[1] bytes(4) output tensor \"y\" : f32[1] strides [1] in b1",
          "never written"},
+        {"comment", "a comment that says nothing"},
+        {"comment origins [2, 1]", "its nodes are not in ascending order"},
+        {"comment origins [0]", "its nodes are not in ascending order"},
+        {"buffer b1 : input f32[] source 0 buffer b2 : temp f32[] bytes(4) input \"x\" : f32[] strides [] in b1 "
+         "copy b2 from b1 origins [1]",
+         "line 0 lists nodes, and is no call and no comment"},
         /* written in one body only */
         {"buffer b1 : input bool[] source 0 buffer b2 : temp f32[1] bytes(4) buffer b3 : temp f32[1] bytes(4) kernel k1 : object 0 "
          "input \"p\" : bool[] strides [] in b1 cond(b1 bool) { call k1(out b2 f32) extent(1) } else { } call k1(b2 f32, out b3 f32) extent(1)",
