@@ -18,7 +18,7 @@ trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 
 # Nothing of the user's may change a result, and nothing of ours may reach the user's cache.
-unset HENRY_LOG HENRY_CC HENRY_CXX HENRY_THREADS HENRY_COMPILE_THREADS HENRY_WORKER HENRY_REDIS_URL
+unset HENRY_LOG HENRY_CC HENRY_CXX HENRY_THREADS HENRY_COMPILE_THREADS HENRY_WORKER HENRY_REDIS_URL HENRY_DEBUG_TENSORS
 export HENRY_CACHE_DIR=$work/cache LC_ALL=C.UTF-8
 export HENRY_TEST_BUILD=$build HENRY_TEST_WORK=$work HENRY_TEST_ROOT=$root HENRY_TEST_MODELS=${HENRY_TEST_MODELS:-$root/../shared}
 

@@ -13,6 +13,7 @@ assert.pt2  an assertion on what was computed
 random.pt2  random numbers
 lstm.pt2    a recurrent layer whose states are recorded with a dimension more, as PyTorch up to 2.11 does
 gru.pt2     recurrent layers without a batch
+nan.pt2     a square root of what may be negative, between products of matrices, for debuggers
 
     tools/make_cli_data.py [FILE...]    all, or these by their first word
 """
@@ -110,6 +111,21 @@ class Gru(torch.nn.Module):
         return self.layers(x)
 
 
+class Nan(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = torch.nn.Linear(4, 4), torch.nn.Linear(4, 3)
+        for layer in self.first, self.second:
+            rows, columns = layer.weight.shape
+            layer.weight.data = (torch.arange(rows * columns) % 3 / 4 - 0.25).reshape(rows, columns)
+            layer.bias.data = torch.arange(rows) / 4
+
+    def forward(self, x):
+        h = self.first(x)
+        root = torch.sqrt(h + 1)
+        return self.second(root), torch.cat([root, h], 1)
+
+
 class Random(torch.nn.Module):
     def forward(self, x):
         return x + torch.rand_like(x)
@@ -125,6 +141,15 @@ def make_bf16():
     a, b = Bf16()(x, y)
     for name, array in ("x", x.float()), ("y", y), ("out0", a.float()), ("out1", b):
         np.save(f"{FOLDER}bf16_{name}.npy", array.numpy())
+
+
+def make_nan():
+    x = torch.tensor([[1.0, 2.0, 3.0, 4.0], [0.5, 1.0, 1.5, -1.0]])
+    bad = torch.tensor([[1.0, 2.0, 3.0, 4.0], [0.5, 7.0, 1.5, -1.0]])
+    torch.export.save(torch.export.export(Nan(), (x,)), FOLDER + "nan.pt2")
+    np.save(FOLDER + "nan_x.npy", x.numpy())
+    np.save(FOLDER + "nan_bad.npy", bad.numpy())
+    assert torch.isfinite(Nan()(x)[0]).all() and not torch.isfinite(Nan()(bad)[0]).all()
 
 
 def make_mutate():

@@ -2,6 +2,7 @@
  *
  *     henry/program.h   compile a .pt2 (libhenry)
  *     henry/module.h    load what was compiled and run it (libhenry or libhenry_rt)
+ *     henry/debug.h     look at the tensors of a run (both)
  *     henry/bundle.h    look at bundle files, sign and verify them (both)
  *     henry/tensor.h, henry/status.h, henry/log.h, henry/version.h: what all of them share (both)
  *
@@ -11,6 +12,7 @@
 #define HENRY_HENRY_H
 
 #include "henry/bundle.h"
+#include "henry/debug.h"
 #include "henry/log.h"
 #include "henry/module.h"
 #include "henry/program.h"

@@ -114,6 +114,9 @@ typedef struct hn_module_options {
     /* for memory of a CUDA device; copied; its context must outlive the module and its outputs. NULL:
      * a memory pool of the driver */
     const hn_device_allocator *device_allocator;
+    /* What is printed, saved or checked of the tensors of a run: the text of henry/debug.h. NULL: what
+     * HENRY_DEBUG_TENSORS says; "off": nothing */
+    const char *debug_tensors;
 } hn_module_options;
 
 /* Loads a bundle file. The file is mapped: weights are shared with other processes and never
@@ -462,6 +465,7 @@ typedef struct hn_step_info {
      * unknown, as on the CPU */
     int64_t device_ns;
     const struct hn_step_run *run; /* the library's own, for hn_step_operand_get */
+    uint64_t call; /* number of the run, from 1, among those of the module that had hooks */
 } hn_step_info;
 
 /* Memory that a step reads or writes, and the tensor in it. Units: sizes and strides in
@@ -481,6 +485,10 @@ typedef struct hn_step_operand {
     void *data;
     int64_t bytes;        /* from element 0 to one past the last; 0 when the shape is not known */
     int64_t offset_bytes; /* where the step begins in it; not 0 for parts of a tensor */
+    const char *node;     /* of the model, whose value it is; "" when it is of none */
+    /* in `after`, of what the step has written: a later step writes another part of it, which has no
+     * content yet. In `before`, of what it reads: the same. */
+    bool is_partial;
 } hn_step_operand;
 
 /* Operand `operand` of the step, in the order of the kernel's arguments; of a copy number 0 is the

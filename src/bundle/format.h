@@ -231,6 +231,7 @@ typedef struct hnb_buffer {
     uint64_t byte_offset; /* of CONSTANT */
     uint32_t offset;      /* expression, of TEMP */
     uint32_t device;      /* hn_device_kind */
+    /* of TEMP, OUTPUT and SLOT: the node of the model whose value it holds, or "" */
     hnb_str name;
     uint32_t rank; /* of the tensor in it, whose first element is at the beginning */
     uint32_t dims; /* first of `rank` sizes, then `rank` strides (elements), in HNB_DIMS */

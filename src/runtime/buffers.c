@@ -91,7 +91,7 @@ static hnb_operand copy_operand(const hnb_step *step, uint32_t arg) {
     return (hnb_operand){.buffer = arg == 0 ? step->buffer : step->from, .written = arg == 0};
 }
 
-static hnb_operand operand_of(const hn_module *m, const hnb_step *step, uint32_t arg) {
+hnb_operand hn_step_arg(const hn_module *m, const hnb_step *step, uint32_t arg) {
     if (arg >= hn_step_arg_count(step)) return (hnb_operand){0};
     if (step->kind == HNB_STEP_COPY) return copy_operand(step, arg);
     const uint32_t first = step->kind == HNB_STEP_KERNEL
@@ -102,7 +102,7 @@ static hnb_operand operand_of(const hn_module *m, const hnb_step *step, uint32_t
 
 bool hn_bound_arg_get(const hn_module *m, const hn_bound *bound, uint32_t step, uint32_t arg,
                       hn_bound_buffer *out) {
-    const hnb_operand o = operand_of(m, &m->view.steps[step], arg);
+    const hnb_operand o = hn_step_arg(m, &m->view.steps[step], arg);
     int64_t offset = 0;
     if (!o.buffer) return false;
     hn_bound_buffer_get(m, bound, o.buffer, out);

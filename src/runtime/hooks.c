@@ -43,7 +43,8 @@ hn_status hn_module_hook_add(hn_module *m, const hn_step_hook *hook) {
     HN_REQUIRE(m, "module");
     HN_REQUIRE(hook, "hook");
     pthread_mutex_lock(&m->lock);
-    hn_status status = add(m, hook);
+    hn_status status = hn_writers_init(m);
+    if (!status) status = add(m, hook);
     pthread_mutex_unlock(&m->lock);
     return status;
 }
@@ -59,9 +60,11 @@ hn_status hn_module_hook_remove(hn_module *m, const hn_step_hook *hook) {
 
 void hn_hooks_take(hn_module *m, hn_context *c) {
     c->hooks.count = 0;
+    c->call = 0;
     if (HN_LIKELY(__atomic_load_n(&m->hooks.count, __ATOMIC_RELAXED) == 0)) return;
     pthread_mutex_lock(&m->lock);
     c->hooks = m->hooks;
+    c->call = ++m->hooked_calls;
     pthread_mutex_unlock(&m->lock);
 }
 
@@ -88,12 +91,13 @@ static hn_step_info describe(const hn_module *m, const hn_context *c, uint32_t i
                           .source = hn_bundle_text(&m->view, origin->source),
                           .node_count = step->origin_count ? step->origin_count : step->origin != 0,
                           .operand_count = hn_step_arg_count(step),
+                          .call = c->call,
                           .device = {.kind = dev->ops->kind, .number = dev->number},
                           .queue =
                               dev->ops->handle ? dev->ops->handle(c->places[place].queue) : NULL};
 }
 
-hn_status hn_hooks_before(const hn_module *m, const hn_context *c, const hn_run_step *s,
+hn_status hn_hooks_before(const hn_module *m, hn_context *c, const hn_run_step *s,
                           hn_step_run *run) {
     *run = (hn_step_run){
         .m = m, .c = c, .s = s, .info = describe(m, c, s->index), .first = c->hooks.count};
@@ -123,10 +127,21 @@ hn_status hn_hooks_after(hn_step_run *run, bool has_failed) {
 
 /* ---- operands ---- */
 
+/* Results of steps have the name of a node; inputs and weights have their own. */
+static bool is_result(const hnb_buffer *buffer) {
+    return buffer->kind != HNB_BUFFER_INPUT && buffer->kind != HNB_BUFFER_CONSTANT;
+}
+
+static const char *node_of(const hn_module *m, uint32_t buffer) {
+    const hnb_buffer *b = &m->view.buffers[buffer];
+    return is_result(b) ? hn_bundle_text(&m->view, b->name) : "";
+}
+
 /* The name of what the caller or the model knows this memory by. */
 static const char *name_of(const hn_module *m, uint32_t buffer) {
-    const char *name = hn_bundle_text(&m->view, m->view.buffers[buffer].name);
-    if (*name || m->view.buffers[buffer].kind != HNB_BUFFER_OUTPUT) return name;
+    const hnb_buffer *b = &m->view.buffers[buffer];
+    if (!is_result(b)) return hn_bundle_text(&m->view, b->name);
+    if (b->kind != HNB_BUFFER_OUTPUT) return "";
     for (uint32_t k = 0; k < m->view.outputs_count; k++)
         if (m->view.outputs[k].kind == HNB_VALUE_TENSOR && m->view.outputs[k].buffer == buffer)
             return hn_bundle_text(&m->view, m->view.outputs[k].name);
@@ -159,7 +174,7 @@ hn_status hn_step_operand_get(const hn_step_info *step, uint32_t operand, hn_ste
                         step->operand_count);
     const hn_step_run *run = step->run;
     hn_bound_buffer b;
-    *out = (hn_step_operand){.name = ""};
+    *out = (hn_step_operand){.name = "", .node = ""};
     if (!hn_bound_arg_get(run->m, run->c->bounds[0], step->index, operand, &b)) return NULL;
     *out =
         (hn_step_operand){.buffer = b.buffer,
@@ -170,7 +185,9 @@ hn_status hn_step_operand_get(const hn_step_info *step, uint32_t operand, hn_ste
                           .device = {.kind = b.device, .number = run->m->devices[b.device]->number},
                           .rank = b.rank,
                           .data = hn_address(run->s->args[operand], -b.offset_bytes),
-                          .offset_bytes = b.offset_bytes};
+                          .offset_bytes = b.offset_bytes,
+                          .node = node_of(run->m, b.buffer),
+                          .is_partial = hn_writers_follow(run->m, b.buffer, step->index)};
     if (!can_read(run)) out->data = NULL;
     if (b.is_known) out->bytes = extent_of(&b);
     memcpy(out->sizes, b.sizes, sizeof out->sizes);

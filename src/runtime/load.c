@@ -180,7 +180,8 @@ static hn_status init_parts(hn_module *m, const void *bytes, size_t len,
     HN_TRY(hn_profiles_init(m, options->profile));
     count_steps(m);
     m->records = options->device_graphs && hn_recordings_can(m);
-    return hn_module_info_init(m);
+    HN_TRY(hn_module_info_init(m));
+    return hn_debug_attach_text(m, options->debug_tensors);
 }
 
 /* Who brings an executor wants no other threads. */
@@ -250,6 +251,8 @@ static void module_destroy(hn_module *m) {
         next = c->next;
         hn_context_destroy(m, c);
     }
+    hn_debug_destroy_all(m);
+    hn_writers_deinit(&m->writers);
     hn_state_deinit_own(m);
     hn_weights_release(m->weights);
     hn_kernels_deinit(m);

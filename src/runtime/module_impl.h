@@ -50,6 +50,12 @@ typedef struct hn_hook_list {
     hn_step_hook items[HN_MODULE_HOOKS_MAX + 2];
 } hn_hook_list;
 
+/* Which steps write to a buffer (writers.c): steps[first[buffer] .. first[buffer + 1]), in order.
+ * `parents`: per step the innermost conditional that it is in, plus 1; 0: none. */
+typedef struct hn_writers {
+    uint32_t *first, *steps, *parents;
+} hn_writers;
+
 /* Items of one kind by stage (stages.c): of[item], and items[first[stage] .. first[stage + 1]). All
  * NULL in a program without stages. */
 typedef struct hn_stage_list {
@@ -162,6 +168,7 @@ typedef struct hn_upload {
  * as long as a context has it. */
 typedef struct hn_weights {
     atomic_uint refs;
+    uint64_t id; /* no other set of this process has it */
     uint32_t count;
     /* per storage: on the host; of those that the program changes: what a new state begins with */
     uint8_t **storages;
@@ -303,6 +310,7 @@ typedef struct hn_context {
     hn_device_memory *staged;
     hn_team team;                     /* runs the tasks of a call */
     hn_hook_list hooks;               /* of the call */
+    uint64_t call;                    /* its number; 0: it has no hooks */
     uint64_t bytes_in, bytes_out;     /* copied between host and device in the call */
     uint32_t graphs_made, graph_runs; /* in the call */
 } hn_context;
@@ -363,6 +371,9 @@ struct hn_module {
     hn_module_step_profile *profiles; /* per step: its name, and what profile.c counts */
     hn_hook_list hooks;               /* of runs that begin now. With `lock` held */
     uint32_t own_hook_count;          /* the first of them are the runtime's own */
+    uint64_t hooked_calls;            /* so far. With `lock` held */
+    hn_writers writers;               /* there are none before a hook was added */
+    struct hn_debug *debuggers;       /* all that were attached. With `lock` held */
     hn_module_value_info *input_infos, *output_infos;
     hn_module_dim *dims;                      /* of the infos */
     const char **symbol_texts, **guard_texts; /* per symbol: what its dimension is; per guard */
@@ -570,6 +581,8 @@ void hn_bound_buffer_get(const hn_module *m, const hn_bound *bound, uint32_t buf
                          hn_bound_buffer *out);
 /* How many arguments a step has, also those that are absent. */
 uint32_t hn_step_arg_count(const hnb_step *step);
+/* The operand that is argument `arg` of a step; its buffer is 0 when there is none. */
+hnb_operand hn_step_arg(const hn_module *m, const hnb_step *step, uint32_t arg);
 /* The same for the memory that a step takes as argument `arg`, in the order of hn_run_step.args.
  * False: it has none there. */
 bool hn_bound_arg_get(const hn_module *m, const hn_bound *bound, uint32_t step, uint32_t arg,
@@ -608,10 +621,23 @@ hn_status hn_device_outputs_copy(hn_module *m, hn_context *c) HN_MUST_USE;
 hn_status hn_device_output_make(const hn_module *m, hn_context *c, uint32_t k,
                                 hn_tensor **out) HN_MUST_USE;
 
+/* writers.c. With m->lock held: makes the list, if it is not there yet. */
+hn_status hn_writers_init(hn_module *m) HN_MUST_USE;
+void hn_writers_deinit(hn_writers *writers);
+/* How many steps write to a buffer; 0: it is not known. */
+uint32_t hn_writers_count(const hn_module *m, uint32_t buffer);
+/* Whether a run in which `step` has run may come to another step that writes to the buffer. */
+bool hn_writers_follow(const hn_module *m, uint32_t buffer, uint32_t step);
+
+/* debug.c */
+/* What a module that is loaded with this text looks at; NULL: HENRY_DEBUG_TENSORS. */
+hn_status hn_debug_attach_text(hn_module *m, const char *text) HN_MUST_USE;
+void hn_debug_destroy_all(hn_module *m);
+
 /* hooks.c: what is called around one step. */
 typedef struct hn_step_run {
     const hn_module *m;
-    const hn_context *c;
+    hn_context *c;
     const hn_run_step *s;
     hn_step_info info;
     uint32_t first; /* of the hooks that were called before */
@@ -621,7 +647,7 @@ typedef struct hn_step_run {
 
 void hn_hooks_take(hn_module *m, hn_context *c); /* when a call begins */
 /* hn_hooks_after must follow, also after an error. */
-hn_status hn_hooks_before(const hn_module *m, const hn_context *c, const hn_run_step *s,
+hn_status hn_hooks_before(const hn_module *m, hn_context *c, const hn_run_step *s,
                           hn_step_run *run) HN_MUST_USE;
 hn_status hn_hooks_after(hn_step_run *run, bool has_failed) HN_MUST_USE;
 

@@ -15,9 +15,11 @@
 /* ---- sets ---- */
 
 hn_status hn_weights_create(const hn_module *m, hn_weights **out) {
+    static atomic_uint_fast64_t ids;
     hn_weights *w = calloc(1, sizeof *w);
     if (!w) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a set of weights");
     atomic_init(&w->refs, 1);
+    w->id = atomic_fetch_add_explicit(&ids, 1, memory_order_relaxed) + 1;
     w->count = m->view.storages_count;
     w->storages = calloc(w->count + 1u, sizeof *w->storages);
     w->owners = calloc(w->count + 1u, sizeof *w->owners);

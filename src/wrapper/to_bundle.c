@@ -187,7 +187,7 @@ static hn_status put_buffers(bundle_emitter *e) {
                              .byte_offset = place->byte_offset,
                              .device = b->device,
                              .rank = place->rank};
-        HN_TRY(hn_emit_str(e, b->name, &record.name));
+        HN_TRY(hn_emit_str(e, b->name.len ? b->name : b->node, &record.name));
         HN_TRY(put_shape(e, place->rank, place->sizes, place->strides, &record.dims));
         HN_TRY(hn_emit_optional(e, place->bytes, &record.bytes));
         HN_TRY(hn_emit_optional(e, place->offset, &record.offset));

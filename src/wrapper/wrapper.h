@@ -36,6 +36,9 @@ typedef struct hn_wbuffer {
     uint64_t byte_offset; /* of CONSTANT */
     hn_expr bytes;        /* storage size of TEMP and OUTPUT */
     hn_str name;
+    /* of TEMP and OUTPUT: the node of the model whose value it holds, or ""; for debuggers only, no
+     * part of the text form */
+    hn_str node;
 } hn_wbuffer;
 
 /* A generated kernel: one function of one compiled object. */

@@ -72,6 +72,7 @@ static const tool_variable variables[] = {
     {"HENRY_REDIS_URL", "a cache that machines share, redis:// or unix://"},
     {"HENRY_COMPILE_THREADS", "number of compilers at a time; the default is one per CPU"},
     {"HENRY_THREADS", "threads of a run"},
+    {"HENRY_DEBUG_TENSORS", "what is printed, saved or checked of the tensors of each step"},
     {"HENRY_LOG", "log messages: a level, or areas with levels"},
     {"HENRY_CC", "the C compiler; the default is the first of gcc, clang, cc"},
     {"HENRY_CXX", "the C++ compiler; the default is the first of g++, clang++, c++"},

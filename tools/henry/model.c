@@ -216,7 +216,8 @@ static hn_status load(const tool_options *options, tool_model *model) {
                               .profile = options->profile,
                               .load_all = options->load_all,
                               .device = options->device,
-                              .device_graphs = options->cuda_graphs};
+                              .device_graphs = options->cuda_graphs,
+                              .debug_tensors = options->debug_tensors};
     if (model->kind == TOOL_HNB) return load_bundle(options, &load, model);
     tool_sizes sizes;
     tool_sizes_read(&options->inputs, &sizes);

@@ -28,7 +28,7 @@ typedef struct tool_options {
     tool_list inputs, expects, passes, sizes, entries, flags, targets, variables, trusts;
     const char *output_dir, *output, *cache_dir, *cache_tag, *remote, *stats, *trace, *log,
         *model_name, *target, *emit, *dump_after;
-    const char *device, *weights, *weights_file, *language, *key;
+    const char *device, *weights, *weights_file, *language, *key, *debug_tensors;
     int64_t threads, repeat, compile_threads, max_bytes, index; /* -1: not given */
     double rtol, atol;                                          /* negative: by dtype */
     /* a bit for each option of the table in options.c that is on the command line */
