@@ -8,7 +8,7 @@
 Every line of the program is a node: kernels and operations are calls of modules (`module.kernels`,
 `module.operations`), allocations and views are calls of the functions below, sizes are arithmetic, a conditional
 has a GraphModule for each branch. Weights are buffers of the module, those that the program changes among them.
-A node's meta["henry"] has the model's node that it came from (`origin`)."""
+A node's meta["henry"] has the model's nodes that it does (`origins`)."""
 
 import json
 import mmap

@@ -230,6 +230,10 @@ class _Builder:
     def operands(self, scope, line):
         return tuple(self.operand(scope, o) for o in line["operands"])
 
+    def origins(self, line):
+        """The model's nodes that the line does."""
+        return line.get("origins") or ([line["origin"]] if line.get("origin") else [])
+
     def where(self, line):
         return f"node '{line['origin']}'" if line.get("origin") else ""
 
@@ -237,14 +241,14 @@ class _Builder:
         name = self.kernels[line["kernel"]]
         scope.add("kernel", name, self.operands(scope, line), scope.exprs(line.get("params", ())),
                   scope.expr(line["extent"]), line["grain"], scope.expr(line.get("scratch_bytes", 0)),
-                  self.where(line), name=name, origin=line.get("origin"))
+                  self.where(line), name=name, origins=self.origins(line))
 
     def line_extern(self, scope, line):
         types = tuple(o["dtype"] if o else None for o in line["operands"])
         constants = tuple(self.is_constant(o) for o in line["operands"])
         scope.add("extern", self.externs, line["operation"], self.operands(scope, line), types,
                   constants, scope.exprs(line["params"]), self.where(line), name=line["operation"],
-                  origin=line.get("origin"))
+                  origins=self.origins(line))
         self.externs += 1
 
     def is_constant(self, operand):
@@ -279,7 +283,7 @@ class _Builder:
             bodies.append(body.graph)
         scope.add("cond", self.number(scope, line),
                   bodies[0], tuple(bodies[0].captured), bodies[1], tuple(bodies[1].captured),
-                  origin=line.get("origin"))
+                  origins=self.origins(line))
 
     # --- what comes behind the lines ---
 
