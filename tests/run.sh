@@ -181,10 +181,27 @@ suite_gpu_pack() {
 # Seeds of graphs that once came out wrong, in long runs.
 GRAPHS_ONCE_WRONG="2447 10980 52455 53036 61917 63505 83207 150887 398162"
 
+# Planned programs by the interpreter of wrapper IR, for several targets; of every N one as a module, too.
+share_wrappers() {
+    local each=$((($1 + jobs - 1) / jobs))
+    for k in $(seq 0 $((jobs - 1))); do echo "$build/run_wrappers $((k * each)) $each ${*:2}"; done | run_programs
+}
+# About ten seconds; with HENRY_TEST_ALL=1 100,000 programs, ten minutes.
+wrappers() {
+    local many=${HENRY_TEST_ALL:+100}
+    many=${many:-1}
+    share_wrappers $((400 * many)) --modules 40
+    share_wrappers $((150 * many)) --contractions
+    share_wrappers $((150 * many)) --no-fusion
+    share_wrappers $((100 * many)) --target sm_90a
+    share_wrappers $((100 * many)) --contractions --target sm_90a
+    share_wrappers $((100 * many)) --target opencl
+}
 # Of graphs with contractions 64; with HENRY_TEST_ALL=1 4,000, a quarter of an hour.
 suite_graphs() {
     local contractions=${HENRY_TEST_ALL:+4000}
     for seed in $GRAPHS_ONCE_WRONG; do echo "$build/run_graphs $seed 1"; done | run_programs
+    wrappers
     share_graphs "$build" 2000
     share_graphs "$build" 200 --no-fusion
     share_forms "$build" 2000

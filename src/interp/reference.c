@@ -67,11 +67,33 @@ static hn_status eval(const reference *r, hn_expr e, int64_t *out) {
                : HN_ERROR(HN_INTERNAL, "a size of a kernel is not known");
 }
 
-/* The memory of an operand, or memory that is the kernel's own. */
+static bool is_written_by_loops(const hn_kernel *kernel, hn_buf b) {
+    for (uint32_t k = 0; k < kernel->loop_count; k++)
+        if (kernel->loops[k].loop.store.buffer == b || kernel->loops[k].loop.indices.buffer == b)
+            return true;
+    return false;
+}
+
+/* Memory that is the kernel's own. What the loops load of other memory without being given it decides
+ * nothing, such as the one element of which a position is asked: any numbers will do. */
+static hn_status make_own(const reference *r, hn_buf b, hn_ref_buffer *out) {
+    const hn_buffer *buffer = &r->line->meaning->program->buffers.items[b];
+    int64_t elems = 1, size, stride;
+    for (uint32_t d = 0; d < buffer->rank && elems; d++) {
+        HN_TRY(eval(r, buffer->sizes[d], &size));
+        HN_TRY(eval(r, buffer->strides[d], &stride));
+        elems = size > 0 ? elems + (size - 1) * stride : 0;
+    }
+    HN_TRY(hn_ref_buffer_init(r->arena, buffer->dtype, elems, out));
+    if (!is_written_by_loops(r->line->meaning->kernel, b))
+        for (int64_t n = 0; n < elems; n++) out->is_set[n] = true;
+    return NULL;
+}
+
+/* The memory of an operand, or the kernel's own. */
 static hn_status find_buffer(const reference *r, hn_buf b, hn_ref_buffer *buffers) {
     const hn_buffer *buffer = &r->line->meaning->program->buffers.items[b];
     const uint32_t k = operand_of(r->line, b);
-    int64_t elems;
     if (!b || buffers[b].bytes || buffers[b].items) return NULL;
     if (k < r->line->operand_count) {
         static uint8_t none; /* of an operand without elements */
@@ -82,8 +104,7 @@ static hn_status find_buffer(const reference *r, hn_buf b, hn_ref_buffer *buffer
                             .bytes = bytes ? bytes : &none};
         return NULL;
     }
-    HN_TRY(eval(r, buffer->extent, &elems));
-    return hn_ref_buffer_init(r->arena, buffer->dtype, elems > 0 ? elems : 0, &buffers[b]);
+    return make_own(r, b, &buffers[b]);
 }
 
 static hn_status find_buffers(const reference *r, const hn_loop *loop, hn_ref_buffer *buffers) {
@@ -95,12 +116,32 @@ static hn_status find_buffers(const reference *r, const hn_loop *loop, hn_ref_bu
     return NULL;
 }
 
+/* Which loops something depends on: the line's operands, or such a loop behind. A kernel leaves the
+ * others out, and what they read is no operand of it then. */
+static hn_status find_needed(const reference *r, const hn_kernel *kernel, bool **out) {
+    bool *is_read; /* per buffer of the program */
+    HN_NEW(r->arena, *out, kernel->loop_count);
+    HN_NEW(r->arena, is_read, r->line->meaning->program->buffers.count);
+    for (uint32_t k = 0; k < r->line->operand_count; k++)
+        is_read[r->line->meaning->buffers[k]] = r->line->meaning->buffers[k] != 0;
+    for (uint32_t k = kernel->loop_count; k-- > 0;) {
+        const hn_loop *loop = &kernel->loops[k].loop;
+        (*out)[k] = is_read[loop->store.buffer] || is_read[loop->indices.buffer];
+        for (hn_sid s = 1; (*out)[k] && s < loop->body.count; s++)
+            if (loop->body.items[s].kind == HN_SOP_LOAD) is_read[loop->body.items[s].buffer] = true;
+    }
+    return NULL;
+}
+
 static hn_status run_kernel(reference *r, const hn_kernel *kernel) {
     const hn_program *program = r->line->meaning->program;
     hn_ref_buffer *buffers;
+    bool *is_needed;
     HN_NEW(r->arena, buffers, program->buffers.count);
+    HN_TRY(find_needed(r, kernel, &is_needed));
     for (uint32_t k = 0; k < kernel->loop_count; k++) {
         const hn_kernel_loop *part = &kernel->loops[k];
+        if (!is_needed[k]) continue;
         const hn_loop_how how = {.sizes = r->how->sizes,
                                  .is_wide = r->how->is_wide,
                                  .slabs = part->is_column ? kernel->slabs : 0,
@@ -172,6 +213,58 @@ static hn_status run_call(reference *r, const hn_extern *ext) {
     hn_status status = run_prepared(r, &call);
     hn_ext_shared_destroy(call.shared);
     return hn_ext_annotate(&call, status);
+}
+
+/* ---- calls that are several kernels ---- */
+
+static bool is_part_of(const hn_line *line, const hn_extern *call) {
+    return line->kind == HN_LINE_KERNEL && line->meaning && line->meaning->call == call;
+}
+
+/* The operand of the line that is this buffer of the program. */
+static void take_operand(const hn_line *line, hn_buf buffer, hn_woperand *out) {
+    const uint32_t k = operand_of(line, buffer);
+    if (k < line->operand_count) out->buffer = line->operands[k].buffer;
+}
+
+hn_status hn_line_whole_call(const hn_wrapper *w, uint32_t line, hn_arena *arena, hn_line *out,
+                             uint32_t *out_last) {
+    const hn_line *first = &w->lines.items[line];
+    const hn_extern *call = first->meaning->call;
+    uint32_t seen = 0, *buffers;
+    hn_woperand *operands;
+    hn_wmeaning *meaning;
+    HN_NEW(arena, operands, call->operand_count);
+    HN_NEW(arena, buffers, call->operand_count);
+    HN_NEW(arena, meaning, 1);
+    for (uint32_t i = line; i < w->lines.count && seen < first->meaning->count; i++) {
+        if (!is_part_of(&w->lines.items[i], call)) continue;
+        for (uint32_t k = 0; k < call->operand_count; k++)
+            if (call->operands[k].buffer)
+                take_operand(&w->lines.items[i], call->operands[k].buffer, &operands[k]);
+        seen++;
+        *out_last = i;
+    }
+    for (uint32_t k = 0; k < call->operand_count; k++) {
+        buffers[k] = call->operands[k].buffer;
+        operands[k].offset_elems = call->operands[k].offset_elems;
+        operands[k].written = call->operands[k].written;
+        if (buffers[k] && !operands[k].buffer)
+            return HN_ERROR(HN_INTERNAL, "no kernel of an operation has its operand %u", k);
+        if (buffers[k]) operands[k].dtype = w->buffers.items[operands[k].buffer].dtype;
+    }
+    *meaning = (hn_wmeaning){
+        .program = first->meaning->program, .call = call, .count = 1, .buffers = buffers};
+    *out = (hn_line){.kind = HN_LINE_EXTERN,
+                     .device = first->device,
+                     .origin = first->origin,
+                     .extern_kind = call->kind,
+                     .operand_count = call->operand_count,
+                     .operands = operands,
+                     .meaning = meaning};
+    return seen == first->meaning->count
+               ? NULL
+               : HN_ERROR(HN_INTERNAL, "an operation lacks some of its kernels");
 }
 
 /* ---- a line ---- */

@@ -22,6 +22,12 @@ typedef struct hn_reference_how {
     bool is_wide; /* hn_loop_how.is_wide; calls are always so */
 } hn_reference_how;
 
+/* An operation that is several kernels: the call as one line, over the operands of all of them.
+ * `line` is the number of the first one; `*out_last` gets that of the last one. Owns: lists live in
+ * `arena`. Errors: internal when the kernels are not all there. */
+hn_status hn_line_whole_call(const hn_wrapper *w, uint32_t line, hn_arena *arena, hn_line *out,
+                             uint32_t *out_last) HN_MUST_USE;
+
 /* NULL when the line has a reference; else why not, in a few words: a line of another kind, a line
  * that was read from a text, a kernel that is but a part of an operation, an operation without a
  * reference. */

@@ -18,6 +18,7 @@ typedef struct runner {
     uint32_t first_var; /* in `at` */
     int64_t extents[HN_MAX_RANK], point[HN_MAX_RANK];
     hn_ref_elem *values; /* per op, of the iteration at hand */
+    bool *is_needed;     /* per op: what is stored, or where, depends on it */
 } runner;
 
 hn_status hn_ref_buffer_init(hn_arena *arena, hn_dtype dtype, int64_t elems, hn_ref_buffer *out) {
@@ -116,6 +117,10 @@ static hn_status run_op(runner *r, const hn_sop *op, uint32_t *symbol, hn_ref_el
 static hn_status run_body(runner *r) {
     uint32_t symbol = r->first_var + r->loop->rank + r->loop->red_rank;
     for (hn_sid s = 1; s < r->loop->body.count; s++) {
+        if (!r->is_needed[s]) {
+            symbol += r->loop->body.items[s].kind == HN_SOP_INDIRECT;
+            continue;
+        }
         hn_status status = run_op(r, &r->loop->body.items[s], &symbol, &r->values[s]);
         if (status) return hn_status_annotate(status, "op %%%u", s);
     }
@@ -251,6 +256,31 @@ static hn_status add_symbol(runner *r, hn_expr symbol, int64_t value) {
     return NULL;
 }
 
+/* Whether something behind op `s` that is needed is at a place which the index of `s` tells. */
+static bool is_place(const runner *r, hn_sid s) {
+    const hn_body *body = &r->loop->body;
+    const hn_expr symbol = body->items[s].index;
+    for (hn_sid k = s + 1; k < body->count; k++)
+        if (r->is_needed[k] && hn_sop_has_index(&body->items[k]) &&
+            hn_sym_uses(r->p->sym, body->items[k].index, symbol))
+            return true;
+    return hn_sym_uses(r->p->sym, r->loop->store.index, symbol);
+}
+
+/* What fusion and folding leave of other loops may load or check what nobody wants: a kernel does
+ * not. */
+static hn_status find_needed(runner *r) {
+    const hn_body *body = &r->loop->body;
+    HN_NEW(r->at.arena, r->is_needed, body->count);
+    r->is_needed[r->loop->store.value] = true;
+    for (hn_sid s = body->count; s-- > 1;) {
+        const hn_sop *op = &body->items[s];
+        if (op->kind == HN_SOP_INDIRECT) r->is_needed[s] |= is_place(r, s);
+        for (uint32_t a = 0; a < 3 && r->is_needed[s]; a++) r->is_needed[op->args[a]] = true;
+    }
+    return NULL;
+}
+
 static hn_status begin(runner *r) {
     const hn_loop *loop = r->loop;
     const hn_ref_sizes *sizes = &r->how->sizes;
@@ -266,7 +296,7 @@ static hn_status begin(runner *r) {
         if (loop->body.items[s].kind == HN_SOP_INDIRECT)
             HN_TRY(add_symbol(r, loop->body.items[s].index, 0));
     HN_NEW(r->at.arena, r->values, loop->body.count);
-    return NULL;
+    return find_needed(r);
 }
 
 hn_status hn_loop_run_how(const hn_program *p, const hn_loop *loop, const hn_loop_how *how,
