@@ -1,8 +1,9 @@
 #!/bin/sh
 # Installs the Debian packages that building and testing need, as root or through sudo. Says which; does nothing
 # when all are there.
-#     tools/setup.sh [opencl|format|cuda [FOLDER]]
+#     tools/setup.sh [opencl|format|source|cuda [FOLDER]]
 # opencl: what tests/opencl needs instead: OpenCL's loader, and PoCL, which runs it on the CPU; format: what `make format` needs;
+# source: what tests/source needs: clang, a compiler for AArch64, and qemu-user, which runs its programs;
 # cuda: NVRTC, from NVIDIA's package at PyPI, into FOLDER (default: build/cuda), where Henry's programs in its parent folder find it
 set -eu
 # A driver takes the code of every NVRTC of its own major version: that of CUDA 13.0 fits drivers 580 and later.
@@ -12,6 +13,7 @@ nvrtc_sha256=ad9b6d2ead2435f11cbb6868809d2adeeee302e9bb94bcf0539c7a40d80e8575
 packages="gcc g++ make cmake ninja-build pkg-config libsodium-dev libxxhash-dev libdeflate-dev libhiredis-dev opencl-c-headers redis-server"
 case ${1:-} in
 opencl) packages="ocl-icd-libopencl1 pocl-opencl-icd" ;;
+source) packages="clang gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user" ;;
 format) packages="clang-format-14" ;;
 cuda) packages="" ;;
 esac

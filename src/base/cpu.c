@@ -3,24 +3,28 @@
 
 #include "base/compiler.h"
 
-/* Best first. */
+enum { V4, V3, X86_64, NEON };
+
+/* Every processor of AArch64 has NEON; compilers for it need no option. */
 static const hn_cpu_level levels[] = {
-    {"x86-64-v4", "avx512",
-     "-mavx2 -mfma -mf16c -mbmi2 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512",
-     64, "avx512"},
-    {"x86-64-v3", "avx2", "-mavx2 -mfma -mf16c -mbmi2", 32, "avx2"},
-    {"generic", "x86-64", "", 16, "generic"},
+    [V4] =
+        {HN_MACHINE_X86_64, "x86-64-v4", "avx512",
+         "-mavx2 -mfma -mf16c -mbmi2 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512",
+         64, "avx512"},
+    [V3] = {HN_MACHINE_X86_64, "x86-64-v3", "avx2", "-mavx2 -mfma -mf16c -mbmi2", 32, "avx2"},
+    [X86_64] = {HN_MACHINE_X86_64, "generic", "x86-64", "", 16, "generic"},
+    [NEON] = {HN_MACHINE_AARCH64, "aarch64", "neon", "", 16, "generic"},
 };
 
 const hn_cpu_level *hn_cpu_level_host(void) {
-    size_t best = HN_COUNT_OF(levels) - 1;
+    size_t best = HN_MACHINE_HERE == HN_MACHINE_AARCH64 ? NEON : X86_64;
 #if defined(__x86_64__)
     __builtin_cpu_init();
     bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
               __builtin_cpu_supports("bmi2");
     bool v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
               __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-    best = v4 ? 0 : v3 ? 1 : best;
+    best = v4 ? V4 : v3 ? V3 : best;
 #endif
     return &levels[best];
 }

@@ -7,8 +7,19 @@
 
 #include <stdint.h>
 
+/* Instruction sets, by ELF's numbers. */
+enum { HN_MACHINE_X86_64 = 62, HN_MACHINE_AARCH64 = 183 };
+#if defined(__x86_64__)
+#define HN_MACHINE_HERE HN_MACHINE_X86_64
+#elif defined(__aarch64__)
+#define HN_MACHINE_HERE HN_MACHINE_AARCH64
+#else
+#define HN_MACHINE_HERE 0
+#endif
+
 typedef struct hn_cpu_level {
-    const char *name;  /* of the x86-64 psABI: "x86-64-v3" */
+    uint16_t machine;
+    const char *name;  /* of the x86-64 psABI: "x86-64-v3"; "aarch64" */
     const char *alias; /* "avx2" */
     const char *flags; /* of gcc and clang, with blanks between: "-mavx2 -mfma" */
     uint32_t vector_bytes;
@@ -20,6 +31,6 @@ typedef struct hn_cpu_level {
 const hn_cpu_level *hn_cpu_level_named(hn_str name);
 const hn_cpu_level *hn_cpu_level_host(void);
 /* The names, for messages. */
-#define HN_CPU_LEVELS_TEXT "x86-64-v4, x86-64-v3, generic"
+#define HN_CPU_LEVELS_TEXT "x86-64-v4, x86-64-v3, generic, aarch64"
 
 #endif

@@ -9,6 +9,7 @@
 #ifndef HN_BUNDLE_FORMAT_H
 #define HN_BUNDLE_FORMAT_H
 
+#include "base/cpu.h"
 #include "base/device.h"
 #include "base/kind.h"
 
@@ -19,13 +20,7 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
                "bundles are read in place: little endian only");
 
 /* ELF's number of this machine's instruction set. */
-#if defined(__x86_64__)
-#define HNB_MACHINE_HERE 62
-#elif defined(__aarch64__)
-#define HNB_MACHINE_HERE 183
-#else
-#define HNB_MACHINE_HERE 0
-#endif
+#define HNB_MACHINE_HERE HN_MACHINE_HERE
 
 #define HNB_MAGIC HN_KIND_BUNDLE_MAGIC
 

@@ -99,6 +99,7 @@ struct hn_target {
     uint32_t
         rank; /* of two targets that a machine can run, the one with the higher rank is better */
     /* of CPUs */
+    uint16_t machine;      /* base/cpu.h */
     const char *ops;       /* the variant of ops/cpu/kernels_*.c that fits: "avx2" */
     uint32_t vector_bytes; /* 16, 32 or 64 */
 };

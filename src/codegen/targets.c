@@ -135,7 +135,9 @@ static hn_target of_level(const hn_cpu_level *level) {
     return (hn_target){.kind = &cpu,
                        .name = level->name,
                        .flags = level->flags,
-                       .cpu = &hn_cpu_facts_common,
+                       .cpu = level->machine == HN_MACHINE_AARCH64 ? &hn_cpu_facts_neon
+                                                                   : &hn_cpu_facts_common,
+                       .machine = level->machine,
                        .ops = level->ops,
                        .rank = level->vector_bytes,
                        .vector_bytes = level->vector_bytes};

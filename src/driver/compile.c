@@ -1,6 +1,7 @@
 /* compile.c: from a graph to a program: the phases in order. */
 #include "driver/driver.h"
 
+#include "base/cpu.h"
 #include "base/require.h"
 #include "base/trace.h"
 #include "bundle/weights.h"
@@ -76,11 +77,25 @@ hn_status hn_driver_kernels(hn_driver *d) {
     return NULL;
 }
 
+/* The compile service makes objects for this machine's instruction set. */
+static hn_status check_machines(const hn_driver *d) {
+    for (uint32_t l = 0; l < d->level_count; l++) {
+        const hn_target *target = &d->levels[l].target;
+        if (target->machine && target->machine != HN_MACHINE_HERE)
+            return HN_ERROR(HN_UNSUPPORTED,
+                            "programs for '%s' are not compiled on this machine; --emit source "
+                            "writes a C project for it, which a cross compiler builds",
+                            target->name);
+    }
+    return NULL;
+}
+
 hn_status hn_driver_build(hn_driver *d, hn_strbuf *image) {
     hn_wrapper *wrapper;
     HN_TRY(hn_driver_kernels(d));
     int64_t mark = hn_now_ns();
     if (HN_OPT(&d->options, source_dir)) return hn_driver_source(d);
+    HN_TRY(check_machines(d));
     HN_TRY(hn_driver_submit(d));
     d->stats.codegen_ns += hn_driver_lap(&mark) - d->stats.compile_ns; /* fit.c waits */
     HN_TRY(hn_driver_wrapper(d, &wrapper));

@@ -243,14 +243,26 @@ static void report_file(void *context, const char *what, hn_str name) {
     if (line) HN_OPT(&d->options, dump)(HN_OPT(&d->options, dump_context), line);
 }
 
+/* Takes " -w" out: whether warnings are shown stands in the Makefile. */
+static void drop_silence(hn_strbuf *flags) {
+    static const char silence[] = " -w ";
+    char *at = flags->ptr ? strstr(flags->ptr, silence) : NULL;
+    if (!at) return;
+    const size_t len = sizeof silence - 2;
+    memmove(at, at + len, strlen(at + len) + 1);
+    flags->len -= len;
+}
+
 /* What kernels are compiled with here, for the Makefile. */
 static hn_status kernel_flags(hn_driver *d, const hn_target *target, hn_str *out) {
     hn_strbuf flags;
     hn_strbuf_init(&flags);
     hn_target_put_flags(target, &flags);
+    hn_strbuf_putc(&flags, ' ');
     hn_status status = hn_strbuf_status(&flags);
-    char *copy = status ? NULL : hn_arena_strndup(&d->arena, flags.ptr, flags.len);
-    *out = (hn_str){copy, copy ? flags.len : 0};
+    if (!status) drop_silence(&flags);
+    char *copy = status ? NULL : hn_arena_strndup(&d->arena, flags.ptr, flags.len - 1);
+    *out = (hn_str){copy, copy ? flags.len - 1 : 0};
     hn_strbuf_deinit(&flags);
     if (status || copy) return status;
     return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory for a project's flags");

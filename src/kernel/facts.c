@@ -176,65 +176,43 @@ const hn_gpu_facts hn_gpu_facts_compute_90 = NVIDIA_FACTS(132, 2048, 32, 8, 228,
 const hn_gpu_facts hn_gpu_facts_compute_100 = NVIDIA_FACTS(148, 2048, 32, 8, 228, 96, 7200, 37200);
 const hn_gpu_facts hn_gpu_facts_sm_120 = NVIDIA_FACTS(170, 1536, 24, 8, 100, 96, 1600, 52400);
 
-const hn_cpu_facts hn_cpu_facts_common = {
-    .limits = {.operations = &hn_operations_all,
-               .costly_epilogue_max_elems = 64,
-               .split_min_elems = 131072,
-               .split_strips = 200,
-               .split_parts_max = 64,
-               .column_strip = 2048,
-               .column_min_steps = 256,
-               .long_row_elems = 32768,
-               .local_max_elems = 65536,
-               .mixed_slabs = 64,
-               .mixed_slab_elems = 16384,
-               .mixed_slabs_factor = 16,
-               .mixed_min_elems = 1 << 17, /* f32 in `second_cache_bytes` */
-               .mixed_columns_min = 64,
-               .mixed_min_rows = 16,
-               .mixed_columns_max = 32768,
-               .mixed_all_columns_max = 32768},
-    .line_bytes = 64,
-    .first_cache_bytes = 32 << 10,
-    .second_cache_bytes = 1 << 19,
-    .bytes_per_ns = 24,
-    .ops_per_ns = 32,
-    .pipelined_gain = 1.2,
-    .split_gain = 1.5,
-    .tile_gain = 2,
-    .wide_tile_gain = 1.5,
-    .strip_gain = 2.3,
-    .grain_work = 40000,
-    .flat_block_elems = 1024,
-    .nontemporal_bytes = 16 << 20,
-    .near_access_bytes = 256,
-    .bases_max = 4,
-    .accumulators = {{{8, 4}, {24, 2}, {UINT32_MAX, 1}}},
-    .chain_cost_min = 12,
-    .chain_cost_max = 48,
-    .whole_lines_cost_max = 8,
-    .copy_cost_max = 1,
-    .copy_vectors = 4,
-    .many_gathers = 4,
-    .ahead_cached_bytes = 4 << 10,
-    .ahead_memory_bytes = 8 << 10,
-    .ahead_picked_bytes = 16 << 10,
-    .ahead_flat_elems = 512,
-    .rows_ahead_max = 64,
-    .busy_cost = 12,
-    .gather_sparseness = 2,
-    .pipelined_cost_min = 12,
-    .split_min_bytes = 16 << 20,
-    .split_streams = 4,
-    .split_cost_max = 8,
-    .column_vectors = {{{4, 8}, {24, 4}, {UINT32_MAX, 2}}},
-    .strip_min_cols = 128,
-    .strip_min_rows = 48,
-    .strip_cols_short = 512,
-    .strip_step = 4,
-    .strip_cost_max = 24,
-    .strip_vectors = {{{8, 2}, {UINT32_MAX, 1}}},
-    .tile_min_elems = 8,
-    .wide_tile_parts_min = 16,
-    .tile_rows_ahead = 8,
-};
+/* first_cache: bytes; nontemporal: from so many bytes on results bypass the caches. */
+#define CPU_FACTS(first_cache, nontemporal)                                                        \
+    {                                                                                              \
+        .limits = {.operations = &hn_operations_all,                                               \
+                   .costly_epilogue_max_elems = 64,                                                \
+                   .split_min_elems = 131072,                                                      \
+                   .split_strips = 200,                                                            \
+                   .split_parts_max = 64,                                                          \
+                   .column_strip = 2048,                                                           \
+                   .column_min_steps = 256,                                                        \
+                   .long_row_elems = 32768,                                                        \
+                   .local_max_elems = 65536,                                                       \
+                   .mixed_slabs = 64,                                                              \
+                   .mixed_slab_elems = 16384,                                                      \
+                   .mixed_slabs_factor = 16,                                                       \
+                   .mixed_min_elems = 1 << 17, /* f32 in `second_cache_bytes` */                   \
+                   .mixed_columns_min = 64,                                                        \
+                   .mixed_min_rows = 16,                                                           \
+                   .mixed_columns_max = 32768,                                                     \
+                   .mixed_all_columns_max = 32768},                                                \
+        .line_bytes = 64, .first_cache_bytes = (first_cache), .second_cache_bytes = 1 << 19,       \
+        .bytes_per_ns = 24, .ops_per_ns = 32, .pipelined_gain = 1.2, .split_gain = 1.5,            \
+        .tile_gain = 2, .wide_tile_gain = 1.5, .strip_gain = 2.3, .grain_work = 40000,             \
+        .flat_block_elems = 1024, .nontemporal_bytes = (nontemporal), .near_access_bytes = 256,    \
+        .bases_max = 4, .accumulators = {{{8, 4}, {24, 2}, {UINT32_MAX, 1}}},                      \
+        .chain_cost_min = 12, .chain_cost_max = 48, .whole_lines_cost_max = 8, .copy_cost_max = 1, \
+        .copy_vectors = 4, .many_gathers = 4, .ahead_cached_bytes = 4 << 10,                       \
+        .ahead_memory_bytes = 8 << 10, .ahead_picked_bytes = 16 << 10, .ahead_flat_elems = 512,    \
+        .rows_ahead_max = 64, .busy_cost = 12, .gather_sparseness = 2, .pipelined_cost_min = 12,   \
+        .split_min_bytes = 16 << 20, .split_streams = 4, .split_cost_max = 8,                      \
+        .column_vectors = {{{4, 8}, {24, 4}, {UINT32_MAX, 2}}}, .strip_min_cols = 128,             \
+        .strip_min_rows = 48, .strip_cols_short = 512, .strip_step = 4, .strip_cost_max = 24,      \
+        .strip_vectors = {{{8, 2}, {UINT32_MAX, 1}}}, .tile_min_elems = 8,                         \
+        .wide_tile_parts_min = 16, .tile_rows_ahead = 8,                                           \
+    }
+
+const hn_cpu_facts hn_cpu_facts_common = CPU_FACTS(32 << 10, 16 << 20);
+/* Arm's servers (Neoverse N1 to V2) have 64 KiB, by their manuals. GNU vectors have no stores that
+ * bypass its caches. Nothing was measured on such a machine. */
+const hn_cpu_facts hn_cpu_facts_neon = CPU_FACTS(64 << 10, INT64_MAX);

@@ -155,6 +155,7 @@ typedef struct hn_cpu_facts {
     uint32_t tile_rows_ahead;
 } hn_cpu_facts;
 
-extern const hn_cpu_facts hn_cpu_facts_common; /* of all levels of CPUs */
+extern const hn_cpu_facts hn_cpu_facts_common; /* of all levels of x86-64 */
+extern const hn_cpu_facts hn_cpu_facts_neon;   /* AArch64; of equal limits */
 
 #endif

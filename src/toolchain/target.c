@@ -80,7 +80,9 @@ static const hn_cpu_level *level_of(const char *item) {
     if (is_long || hn_flag_kind_of(flag, HN_FLAGS_CC) == HN_FLAG_PURE) return NULL;
     /* a job means the same on every machine */
     if (strcmp(item, "host") == 0 || strcmp(item, "native") == 0) return NULL;
-    return hn_cpu_level_named(hn_str_of(item));
+    const hn_cpu_level *level = hn_cpu_level_named(hn_str_of(item));
+    /* the compiler makes code for this machine's instruction set */
+    return level && level->machine == HN_MACHINE_HERE ? level : NULL;
 }
 
 static void add_level(const hn_cpu_level *level, hn_strbuf *out) {

@@ -36,6 +36,8 @@ again bf16
 run digits/example -w digits/weights.bin -i "$data/bf16_x.npy" -i "$data/bf16_y.npy" -e "$data/bf16_out0.npy" -e "$data/bf16_out1.npy" | sed 's/ sum.*//'
 if "$HENRY" compile "$DATA/model.pt2" --emit source 2>err; then echo "no folder needed"; fi
 cat err
+if "$HENRY" compile "$DATA/model.pt2" --target aarch64 -o other.hnb 2>err; then echo "compiled for another machine"; fi
+sed 's/.*: programs/programs/' err
 # A project has the inner loops of its target, and those of convolutions only where it has one: written again for another model,
 # they are made anew.
 "$HENRY" compile "$data/lstm.pt2" --emit source --target-cpu generic -q -o plain

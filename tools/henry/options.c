@@ -82,7 +82,7 @@ static const option_row rows[] = {
     {"--model", "-m", OPTION_TEXT, COMPILES | TOOL_USE_INSPECT | TOOL_USE_CACHE, AT(model_name),
      "NAME", "which model of a .pt2 that contains several", 0, TOOL_MODEL},
     {"--target", "--target-cpu", OPTION_TEXT, COMPILES, AT(target), "TARGET",
-     "generic, x86-64-v3 or x86-64-v4; opencl; sm_90a and other GPUs; several with commas (default: host, the CPU of this machine)",
+     "generic, x86-64-v3, x86-64-v4 or aarch64; opencl; sm_90a and other GPUs; several with commas (default: host, the CPU of this machine)",
      0, 0},
     {"--target-cpu", NULL, OPTION_TEXT, TOOL_USE_CACHE, AT(target), "TARGET",
      "of a model, the same as --target", 0, 0},

@@ -131,7 +131,7 @@ TEST(unknown_names) {
     hn_target target;
     EXPECT_ERROR(
         hn_target_named(HN_STR("pentium"), &target), HN_INVALID_ARGUMENT,
-        "unknown target 'pentium'; known: x86-64-v4, x86-64-v3, generic, opencl, sm_80, sm_86");
+        "unknown target 'pentium'; known: x86-64-v4, x86-64-v3, generic, aarch64, opencl, sm_80, sm_86");
 }
 
 TEST_MAIN

@@ -155,13 +155,15 @@ HN_INLINE void wino_in_1d(const int m, const wino_vec *d, wino_vec *v) {
         return;
     }
     const float a = WINO_A, b = WINO_B, a2 = a * a, b2 = b * b;
-    wino_vec even_a = d[4] - d[2] * b2, odd_a = (d[3] - d[1] * b2) * a;
-    wino_vec even_b = d[4] - d[2] * a2, odd_b = (d[3] - d[1] * a2) * b;
+    wino_vec even_a = d[4] - d[2] * b2, odd_a = d[3] - d[1] * b2;
+    wino_vec even_b = d[4] - d[2] * a2, odd_b = d[3] - d[1] * a2;
+    /* each product beside its sum: gcc makes one instruction of both from afar, too, clang of one
+     * expression only, and results are to be equal */
     v[0] = d[0] * (a2 * b2) - d[2] * (a2 + b2) + d[4];
-    v[1] = even_a + odd_a;
-    v[2] = even_a - odd_a;
-    v[3] = even_b + odd_b;
-    v[4] = even_b - odd_b;
+    v[1] = even_a + odd_a * a;
+    v[2] = even_a - odd_a * a;
+    v[3] = even_b + odd_b * b;
+    v[4] = even_b - odd_b * b;
     v[5] = d[1] * (a2 * b2) - d[3] * (a2 + b2) + d[5];
 }
 
