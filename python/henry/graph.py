@@ -206,6 +206,16 @@ class _Builder:
             "allocate", scope.expr(buffer["bytes"]), *self.shape(scope, buffer),
             name=buffer.get("name") or f"b{buffer['id']}")
 
+    def root(self, buffer):
+        """The buffer that has the memory."""
+        return self.table[buffer].get("root", buffer)
+
+    def line_view(self, scope, line):
+        buffer = self.table[line["buffer"]]
+        scope.buffers[buffer["id"]] = scope.add(
+            "view", scope.buffers[line["from"]], *self.shape(scope, buffer),
+            scope.expr(buffer.get("offset", 0)), name=buffer.get("name") or f"b{buffer['id']}")
+
     def line_reuse(self, scope, line):
         buffer = self.table[line["buffer"]]
         scope.buffers[buffer["id"]] = scope.add(
@@ -289,16 +299,16 @@ class _Builder:
 
     def content(self, scope, output, shared):
         """The tensor of an output. Memory that is not the output's alone is copied."""
-        tensor = scope.add("view", scope.buffers[output["buffer"]], *self.shape(scope, output),
-                           scope.expr(output.get("offset", 0)), name=output["name"] or "result")
-        is_own = self.table[output["buffer"]]["kind"] == "output" and not shared
+        tensor = scope.add("view", scope.buffers[output["buffer"]], *self.shape(scope, output), 0,
+                           name=output["name"] or "result")
+        is_own = self.table[self.root(output["buffer"])]["kind"] == "output" and not shared
         return tensor if is_own else scope.add("clone", tensor)
 
     def results(self, scope):
         outputs = self.program["outputs"]
-        users = [o.get("buffer") for o in outputs]
+        users = [self.root(o["buffer"]) for o in outputs if "buffer" in o]
         contents = [self.scalar(scope, o) if o["kind"] == "scalar"
-                    else self.content(scope, o, users.count(o["buffer"]) > 1) for o in outputs]
+                    else self.content(scope, o, users.count(self.root(o["buffer"])) > 1) for o in outputs]
         targets = {t["output"]: t for t in self.document["changed_weights"]}
         for k, output in enumerate(outputs):
             if output["kind"] == "mutation":

@@ -135,7 +135,8 @@ static hn_status read_element(interpreter *r, const hn_woperand *o, int64_t *out
     hn_line_memory memory;
     int64_t offset = 0;
     HN_TRY(hn_imem_get(&r->memory, o->buffer, &memory));
-    if (o->offset_elems) HN_TRY(hn_ref_eval(&r->at, o->offset_elems, &offset));
+    const hn_expr begin = hn_woperand_offset(r->w, o);
+    if (begin) HN_TRY(hn_ref_eval(&r->at, begin, &offset));
     if (offset < 0 || (offset + 1) * size > memory.len)
         return HN_ERROR(HN_INTERNAL, "element %lld of buffer %u is outside of it",
                         (long long)offset, o->buffer);
@@ -178,12 +179,14 @@ static hn_status branch(interpreter *r, const hn_line *line, uint32_t i) {
 
 static hn_status run_line(interpreter *r, uint32_t i) {
     const hn_line *line = &r->w->lines.items[i];
+    hn_line_memory ignored;
     switch (line->kind) {
     case HN_LINE_COMMENT:
     case HN_LINE_WAIT: return NULL;
     case HN_LINE_ALLOCATE:
     case HN_LINE_REUSE:
     case HN_LINE_FREE: return hn_imem_line(&r->memory, line);
+    case HN_LINE_VIEW: return hn_imem_get(&r->memory, line->from, &ignored); /* it is there */
     case HN_LINE_KERNEL:
     case HN_LINE_EXTERN: return run_call(r, line, i);
     case HN_LINE_COPY: return copy(r, line);
@@ -213,7 +216,8 @@ static hn_status read_output(interpreter *r, const hn_woutput *o, hn_arena *aren
     HN_TRY(hn_imem_get(&r->memory, o->buffer, &memory));
     HN_TRY(hn_ref_eval_sizes(&r->at, o->rank, o->sizes, sizes));
     HN_TRY(hn_ref_eval_sizes(&r->at, o->rank, o->strides, strides));
-    if (o->offset_elems) HN_TRY(hn_ref_eval(&r->at, o->offset_elems, &first));
+    const hn_expr begin = hn_woutput_offset(r->w, o);
+    if (begin) HN_TRY(hn_ref_eval(&r->at, begin, &first));
     HN_TRY(hn_ref_tensor_init(arena, o->dtype, o->rank, sizes, out));
     for (int64_t n = 0; n < out->numel; n++, hn_ref_next(at, sizes, o->rank)) {
         int64_t place = first;

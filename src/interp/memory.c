@@ -233,7 +233,8 @@ hn_status hn_imem_defined(hn_imem *m, hn_expr symbol) {
     return NULL;
 }
 
-hn_status hn_imem_get(hn_imem *m, hn_wbuf b, hn_line_memory *out) {
+hn_status hn_imem_get(hn_imem *m, hn_wbuf at, hn_line_memory *out) {
+    const hn_wbuf b = hn_wrapper_root(m->w, at);
     *out = (hn_line_memory){0};
     if (!b) return NULL;
     if (m->buffers[b].state == HN_IMEM_NONE && !m->has_lines) {
@@ -249,7 +250,7 @@ hn_status hn_imem_get(hn_imem *m, hn_wbuf b, hn_line_memory *out) {
 
 static bool is_kept(const hn_wrapper *w, hn_wbuf b) {
     for (uint32_t k = 0; k < w->outputs.count; k++)
-        if (w->outputs.items[k].buffer == b) return true;
+        if (hn_wrapper_root(w, w->outputs.items[k].buffer) == b) return true;
     for (uint32_t i = 0; i < w->lines.count; i++)
         if (w->lines.items[i].kind == HN_LINE_COPY &&
             (w->lines.items[i].buffer == b || w->lines.items[i].from == b))

@@ -46,7 +46,7 @@ hn_status hn_imem_set_input(hn_imem *m, uint32_t input, const hn_ref_tensor *giv
 hn_status hn_imem_line(hn_imem *m, const hn_line *line) HN_MUST_USE;
 /* A size that the data gives is known: memory in slots that waited for it begins. */
 hn_status hn_imem_defined(hn_imem *m, hn_expr symbol) HN_MUST_USE;
-/* The memory of a buffer; that of one in a program without memory lines is made when it is first
+/* The memory of a buffer, of a view that of its whole root; that of one in a program without memory lines is made when it is first
  * asked for. Errors: internal when it has none at this place. */
 hn_status hn_imem_get(hn_imem *m, hn_wbuf b, hn_line_memory *out) HN_MUST_USE;
 /* Every temporary was freed, but for those that outputs or copies of a device still use. */

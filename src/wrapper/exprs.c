@@ -38,6 +38,7 @@ static hn_status visit_buffers(const walker *x) {
     for (hn_wbuf b = 1; b < x->w->buffers.count; b++) {
         const hn_wbuffer *buffer = &x->w->buffers.items[b];
         HN_TRY(visit(x, buffer->bytes));
+        if (!x->places) HN_TRY(visit(x, buffer->offset_elems));
         if (!x->places) {
             HN_TRY(visit_list(x, buffer->sizes, buffer->rank));
             HN_TRY(visit_list(x, buffer->strides, buffer->rank));
@@ -58,7 +59,7 @@ static hn_status visit_outputs(const walker *x) {
         }
         HN_TRY(visit_list(x, o->sizes, o->rank));
         HN_TRY(visit_list(x, o->strides, o->rank));
-        HN_TRY(visit(x, o->offset_elems));
+        HN_TRY(visit(x, hn_woutput_offset(x->w, o)));
         if (!x->places || !x->places->targets[i].storage) continue;
         HN_TRY(visit_list(x, x->places->targets[i].strides, o->rank));
         HN_TRY(visit(x, x->places->targets[i].offset_elems));
@@ -113,9 +114,14 @@ static hn_status visit_checks(const walker *x, const hn_line *line) {
     return NULL;
 }
 
+/* A printed program has no views: what is in one is in its root. */
+static hn_status visit_operand(const walker *x, const hn_woperand *o) {
+    return visit(x, x->places ? hn_woperand_offset(x->w, o) : o->offset_elems);
+}
+
 static hn_status visit_line(const walker *x, const hn_line *line) {
     for (uint32_t k = 0; k < line->operand_count; k++)
-        if (line->operands[k].buffer) HN_TRY(visit(x, line->operands[k].offset_elems));
+        if (line->operands[k].buffer) HN_TRY(visit_operand(x, &line->operands[k]));
     HN_TRY(visit_launches(x, line));
     return visit_checks(x, line);
 }

@@ -462,6 +462,32 @@ static const hn_result *result_of(emitter *e, uint32_t output) {
     return NULL;
 }
 
+static bool same_shape(const hn_wbuffer *b, const hn_result *result) {
+    const size_t bytes = result->rank * sizeof(hn_expr);
+    return b->rank == result->rank && (!bytes || (memcmp(b->sizes, result->sizes, bytes) == 0 &&
+                                                  memcmp(b->strides, result->strides, bytes) == 0));
+}
+
+/* A result that is not the whole tensor of a buffer is a view of it. */
+static hn_status add_view(emitter *e, const hn_result *result, hn_woutput *out) {
+    const hn_wbuffer *b = &e->w->buffers.items[out->buffer];
+    const bool has_offset = result->offset && !hn_sym_is_value(e->sym, result->offset, 0);
+    hn_line line = {.kind = HN_LINE_VIEW, .from = out->buffer};
+    if (!has_offset && b->dtype == out->dtype && same_shape(b, result)) return NULL;
+    hn_wbuffer view = {.kind = HN_WBUF_VIEW,
+                       .dtype = out->dtype,
+                       .device = b->device,
+                       .rank = out->rank,
+                       .sizes = out->sizes,
+                       .strides = out->strides,
+                       .root = out->buffer,
+                       .offset_elems = has_offset ? result->offset : 0,
+                       .name = out->name};
+    HN_TRY(hn_wrapper_add_buffer(e->w, view, &out->buffer));
+    line.buffer = out->buffer;
+    return hn_wrapper_add_line(e->w, line);
+}
+
 static hn_status add_output(emitter *e, uint32_t index) {
     const hn_output *out = &e->graph->outputs.items[index];
     const hn_result *result = result_of(e, index);
@@ -482,7 +508,7 @@ static hn_status add_output(emitter *e, uint32_t index) {
     made.rank = result->rank;
     made.sizes = result->sizes;
     made.strides = result->strides;
-    made.offset_elems = result->offset;
+    HN_TRY(add_view(e, result, &made));
     if (out->kind == HN_OUTPUT_MUTATION) {
         const hn_input *target = &e->graph->inputs.items[out->target];
         made.name = target->name;

@@ -22,7 +22,7 @@
  * behind needs it, so that both bodies leave it in the same place. What else the bodies copy is
  * forgotten behind them unless both know it.
  *
- * Requires: no memory lines. Establishes: what verify_devices.h checks. */
+ * Requires: no memory lines; views only of outputs, which are brought to the device as a whole. Establishes: what verify_devices.h checks. */
 #include "wrapper/place.h"
 
 #include "ir/loop.h"
@@ -77,7 +77,7 @@ static void find_uses(placer *p) {
             mention(p, line, i, line->operands[k].buffer);
     }
     for (uint32_t i = 0; i < w->outputs.count; i++)
-        p->last[w->outputs.items[i].buffer] = w->lines.count;
+        p->last[hn_wrapper_root(w, w->outputs.items[i].buffer)] = w->lines.count;
 }
 
 /* All buffers in a storage that the program changes are in one place: on the device if a kernel
@@ -102,7 +102,7 @@ static hn_status choose_places(placer *p) {
         if (storage) find_mutable(p, storage);
     }
     for (hn_wbuf b = 1; b < p->count; b++)
-        if (!p->is_of_kernels[b]) buffer_at(p, b)->device = HN_DEVICE_CPU;
+        if (!p->is_of_kernels[hn_wrapper_root(p->w, b)]) buffer_at(p, b)->device = HN_DEVICE_CPU;
     for (hn_wbuf b = 1; b < p->count; b++) p->now[b].on_device = true;
     return NULL;
 }
@@ -313,7 +313,7 @@ static hn_status place_block(placer *p, uint32_t first, uint32_t end) {
 
 static hn_status place_outputs(placer *p) {
     for (uint32_t i = 0; i < p->w->outputs.count; i++) {
-        const hn_wbuf b = p->w->outputs.items[i].buffer;
+        const hn_wbuf b = hn_wrapper_root(p->w, p->w->outputs.items[i].buffer);
         if (is_on_device(p, b)) HN_TRY(bring_to_device(p, b, 0));
     }
     return NULL;

@@ -114,9 +114,7 @@ static void inputs_and_outputs(printer *p) {
         text(p, "name", o->name);
         if (o->kind == HN_WOUTPUT_MUTATION) number(p, "target_input", o->target_input);
         if (o->kind == HN_WOUTPUT_SCALAR) scalar(p, &o->scalar);
-        else
-            tensor(p, o->dtype, o->rank, o->sizes, o->strides, o->buffer),
-                optional(p, "offset", o->offset_elems);
+        else tensor(p, o->dtype, o->rank, o->sizes, o->strides, o->buffer);
         close(p, '}');
     }
     close(p, ']');
@@ -137,6 +135,8 @@ static void tables(printer *p) {
         if (b->byte_offset)
             key(p, "byte_offset"), hn_strbuf_printf(p->out, "%" PRIu64, b->byte_offset);
         optional(p, "bytes", b->bytes);
+        if (b->kind == HN_WBUF_VIEW) number(p, "root", b->root);
+        optional(p, "offset", b->offset_elems);
         if (b->name.len) text(p, "name", b->name);
         close(p, '}');
     }
@@ -189,7 +189,7 @@ static void line_fields(printer *p, const hn_line *line) {
         [HN_LINE_COMMENT] = "comment", [HN_LINE_ALLOCATE] = "allocate", [HN_LINE_REUSE] = "reuse",
         [HN_LINE_FREE] = "free",       [HN_LINE_KERNEL] = "kernel",     [HN_LINE_EXTERN] = "extern",
         [HN_LINE_COPY] = "copy",       [HN_LINE_ASSERT] = "assert",     [HN_LINE_COND] = "cond",
-        [HN_LINE_DEFINE] = "define",   [HN_LINE_WAIT] = "wait"};
+        [HN_LINE_DEFINE] = "define",   [HN_LINE_WAIT] = "wait",         [HN_LINE_VIEW] = "view"};
     text(p, "kind", hn_str_of(kinds[line->kind]));
     if (hn_line_is_step(line->kind))
         text(p, "device", hn_str_of(hn_device_name(hn_line_device(p->w, line))));

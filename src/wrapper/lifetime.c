@@ -33,7 +33,9 @@ static void climb(const hn_wlives *l, uint32_t *block, uint32_t *line) {
     *block = l->blocks.items[*block].parent;
 }
 
-static void mention(hn_wlives *l, hn_wbuf buffer, uint32_t line) {
+/* A view is a mention of its root. */
+static void mention(const hn_wrapper *w, hn_wlives *l, hn_wbuf b, uint32_t line) {
+    const hn_wbuf buffer = hn_wrapper_root(w, b);
     hn_wlife *life = &l->buffers[buffer];
     uint32_t block = l->line_block[line];
     if (!buffer) return;
@@ -51,7 +53,8 @@ static void mention(hn_wlives *l, hn_wbuf buffer, uint32_t line) {
     life->end = l->line_end[life->last];
 }
 
-static void mention_to_end(const hn_wrapper *w, hn_wlives *l, hn_wbuf buffer) {
+static void mention_to_end(const hn_wrapper *w, hn_wlives *l, hn_wbuf b) {
+    const hn_wbuf buffer = hn_wrapper_root(w, b);
     hn_wlife *life = &l->buffers[buffer];
     if (!buffer || !life->used) return;
     while (life->block) {
@@ -87,7 +90,7 @@ static void mention_until(hn_wlives *l, const hn_wrapper *w, hn_wbuf buffer, uin
     const bool lives_to_end = l->buffers[buffer].last == w->lines.count;
     if (w->buffers.items[buffer].device != HN_DEVICE_CPU || lives_to_end) return;
     if (wait == UINT32_MAX) mention_to_end(w, l, buffer);
-    else mention(l, buffer, wait);
+    else mention(w, l, buffer, wait);
 }
 
 static hn_status mention_waits(const hn_wrapper *w, hn_arena *arena, hn_wlives *l) {
@@ -119,11 +122,11 @@ hn_status hn_wrapper_lives(const hn_wrapper *w, hn_arena *arena, hn_wlives *out)
     for (uint32_t i = 0; i < w->lines.count; i++) {
         const hn_line *line = &w->lines.items[i];
         if (line->kind == HN_LINE_REUSE || line->kind == HN_LINE_COPY) {
-            mention(out, line->buffer, i);
-            mention(out, line->from, i);
+            mention(w, out, line->buffer, i);
+            mention(w, out, line->from, i);
         }
         for (uint32_t k = 0; k < line->operand_count; k++)
-            mention(out, line->operands[k].buffer, i);
+            mention(w, out, line->operands[k].buffer, i);
     }
     HN_TRY(mention_waits(w, arena, out));
     for (uint32_t i = 0; i < w->outputs.count; i++)

@@ -4,10 +4,11 @@
 #include "base/map.h"
 #include "wrapper/exprs.h"
 
-const char *const hn_wbuf_kind_names[4] = {[HN_WBUF_INPUT] = "input",
-                                           [HN_WBUF_CONSTANT] = "constant",
-                                           [HN_WBUF_TEMP] = "temp",
-                                           [HN_WBUF_OUTPUT] = "output"};
+const char *const hn_wbuf_kind_names[HN_WBUF_KIND_COUNT] = {[HN_WBUF_INPUT] = "input",
+                                                            [HN_WBUF_CONSTANT] = "constant",
+                                                            [HN_WBUF_TEMP] = "temp",
+                                                            [HN_WBUF_OUTPUT] = "output",
+                                                            [HN_WBUF_VIEW] = "view"};
 #define NAME(kind, name, operands, needed, written, params) [kind] = name,
 const char *const hn_wextern_names[HN_EXTERN_KIND_COUNT] = {[HN_EXTERN_NONE] = "none",
                                                             HN_EXTERN_KINDS(NAME)};

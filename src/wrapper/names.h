@@ -5,7 +5,7 @@
 
 #include "wrapper/wrapper.h"
 
-extern const char *const hn_wbuf_kind_names[4];                  /* by hn_wbuf_kind */
+extern const char *const hn_wbuf_kind_names[HN_WBUF_KIND_COUNT]; /* by hn_wbuf_kind */
 extern const char *const hn_wextern_names[HN_EXTERN_KIND_COUNT]; /* by hn_extern_kind */
 extern const char *const hn_wrelation_names[4];                  /* by hn_relation */
 

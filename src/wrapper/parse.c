@@ -10,14 +10,14 @@
  *   kernel     = "kernel" "k"N ":" "object" INT ["name" STRING]
  *   input      = "input" STRING ":" (scalar | tensor ["in" b])
  *   output     = "output" ("tensor" | "mutation" | "scalar") STRING ["target" INT] ":"
- *                (scalar | tensor "in" b ["offset" "(" EXPR ")"])
+ *                (scalar | tensor "in" b)
  *   tensor     = DTYPE exprs "strides" exprs
  *   scalar     = "int" "(" EXPR ")" | "float" "(" FLOAT ")" | "true" | "false" | "string" STRING
  *                | "none"
  *   line       = head ["origin" INT] ["origins" "[" INT {"," INT} "]"] ["text" STRING]
  *                ["{" line* "}" "else" "{" line* "}"]
  *   head       = "comment" | "allocate" b | "free" b | ("reuse" | "copy") b "from" b
- *                | "wait" DEVICE | call
+ *                | "view" b "of" b ["at" "(" EXPR ")"] | "wait" DEVICE | call
  *   operands   = [operand {"," operand}]
  *   operand    = "none" | ["out"] b DTYPE ["at" "(" EXPR ")"] ["over" "[" INT {"," INT} "]"]
  *   call       = ("call" "k"N | "extern" KIND | "assert" | "define" | "cond") "(" operands ")"
@@ -216,7 +216,8 @@ static hn_status read_buffer(parser *ps) {
     HN_TRY(read_label(ps, 'b', &label));
     if (label != ps->w->buffers.count) return fail(ps, "buffers are numbered from b1 in order");
     HN_TRY(hn_lex_expect(&ps->lex, ':'));
-    HN_TRY(read_choice(ps, hn_wbuf_kind_names, 4, "expected the kind of a buffer", &kind));
+    HN_TRY(read_choice(ps, hn_wbuf_kind_names, HN_WBUF_KIND_COUNT, "expected the kind of a buffer",
+                       &kind));
     b.kind = (hn_wbuf_kind)kind;
     HN_TRY(read_dtype(ps, &b.dtype));
     HN_TRY(hn_text_read_layout(&ps->lex, ps->sym, &b.rank, &b.sizes, &b.strides));
@@ -323,7 +324,6 @@ static hn_status read_output(parser *ps) {
         HN_TRY(read_tensor(ps, &o.dtype, &o.rank, &o.sizes, &o.strides));
         HN_TRY(hn_lex_expect_word(&ps->lex, "in"));
         HN_TRY(read_label(ps, 'b', &o.buffer));
-        HN_TRY(read_optional_expr(ps, "offset", &o.offset_elems));
     }
     HN_PUSH(ps->arena, &ps->w->outputs, o);
     return NULL;
@@ -393,6 +393,20 @@ static hn_status read_pair(parser *ps, hn_line *line) {
     return read_label(ps, 'b', &line->from);
 }
 
+/* What the line says is kept with the buffer. */
+static hn_status read_view(parser *ps, hn_line *line) {
+    HN_TRY(read_label(ps, 'b', &line->buffer));
+    HN_TRY(hn_lex_expect_word(&ps->lex, "of"));
+    HN_TRY(read_label(ps, 'b', &line->from));
+    if (line->buffer >= ps->w->buffers.count ||
+        ps->w->buffers.items[line->buffer].kind != HN_WBUF_VIEW)
+        return fail(ps, "the buffer is no view");
+    hn_wbuffer *view = &ps->w->buffers.items[line->buffer];
+    if (view->root) return fail(ps, "the view has a line already");
+    view->root = line->from;
+    return read_optional_expr(ps, "at", &view->offset_elems);
+}
+
 /* False in `*out_found` when no line starts here. */
 static hn_status read_head(parser *ps, hn_line *line, bool *out_found) {
     *out_found = true;
@@ -408,6 +422,9 @@ static hn_status read_head(parser *ps, hn_line *line, bool *out_found) {
     } else if (accept_word(ps, "reuse")) {
         line->kind = HN_LINE_REUSE;
         return read_pair(ps, line);
+    } else if (accept_word(ps, "view")) {
+        line->kind = HN_LINE_VIEW;
+        return read_view(ps, line);
     } else if (accept_word(ps, "copy")) {
         line->kind = HN_LINE_COPY;
         return read_pair(ps, line);

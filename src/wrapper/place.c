@@ -86,6 +86,7 @@ static hn_status place_buffer(placer *p, hn_wbuf b) {
         out->kind = HNB_BUFFER_OUTPUT;
         out->bytes = buffer->bytes;
         return NULL;
+    case HN_WBUF_VIEW: return place_nothing(p, out);
     }
     return HN_ERROR(HN_INTERNAL, "buffer %u is of unknown kind %d", b, (int)buffer->kind);
 }

@@ -45,7 +45,8 @@ typedef struct hn_wplaces {
  * knows. */
 uint32_t hn_woutput_storage(const hn_wrapper *w, const hn_woutput *o);
 
-/* A temporary that no line mentions has no bytes, and no elements. Owns: lists live in `arena`.
+/* A temporary that no line mentions, and a view, which is a part of another buffer, have no bytes and
+ * no elements. Owns: lists live in `arena`.
  * Errors: unsupported when a mutation has another rank or dtype than its target; internal for a
  * storage or target that the graph does not know; out-of-memory. */
 hn_status hn_wrapper_place(const hn_wrapper *w, const hn_memory_plan *plan, hn_arena *arena,

@@ -80,7 +80,7 @@ static hn_status demote_outputs(planner *p) {
     HN_NEW(p->arena, returned, p->w->buffers.count);
     for (uint32_t i = 0; i < p->w->outputs.count; i++)
         if (p->w->outputs.items[i].kind == HN_WOUTPUT_TENSOR)
-            returned[p->w->outputs.items[i].buffer] = true;
+            returned[hn_wrapper_root(p->w, p->w->outputs.items[i].buffer)] = true;
     for (uint32_t b = 1; b < p->w->buffers.count; b++)
         if (p->w->buffers.items[b].kind == HN_WBUF_OUTPUT && !returned[b])
             p->w->buffers.items[b].kind = HN_WBUF_TEMP;

@@ -141,7 +141,6 @@ static void put_output(printer *p, uint32_t i) {
     } else {
         put_tensor(p, o->dtype, o->rank, o->sizes, o->strides);
         hn_strbuf_printf(p->out, " in b%u", o->buffer);
-        if (o->offset_elems) put_field(p, "offset", o->offset_elems);
     }
     put(p, "\n");
 }
@@ -205,6 +204,12 @@ static void put_call(printer *p, const hn_line *line) {
     hn_text_print_device(line->device, p->out);
 }
 
+static void put_view(printer *p, const hn_line *line) {
+    hn_strbuf_printf(p->out, "view b%u of b%u", line->buffer, line->from);
+    if (line->buffer < p->w->buffers.count && p->w->buffers.items[line->buffer].offset_elems)
+        put_field(p, "at", p->w->buffers.items[line->buffer].offset_elems);
+}
+
 static void put_head(printer *p, const hn_line *line) {
     switch (line->kind) {
     case HN_LINE_COMMENT: put(p, "comment"); break;
@@ -213,6 +218,7 @@ static void put_head(printer *p, const hn_line *line) {
         hn_strbuf_printf(p->out, "reuse b%u from b%u", line->buffer, line->from);
         break;
     case HN_LINE_FREE: hn_strbuf_printf(p->out, "free b%u", line->buffer); break;
+    case HN_LINE_VIEW: put_view(p, line); break;
     case HN_LINE_COPY:
         hn_strbuf_printf(p->out, "copy b%u from b%u", line->buffer, line->from);
         break;

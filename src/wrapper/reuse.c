@@ -39,16 +39,16 @@ static bool is_temp(const hn_wrapper *w, hn_wbuf b) {
 
 /* Whether the kernel call writes `to`, reads `from`, and says of each such operand that the one may
  * be over the other. */
-static bool allows(const hn_line *line, hn_wbuf to, hn_wbuf from) {
+static bool allows(const hn_wrapper *w, const hn_line *line, hn_wbuf to, hn_wbuf from) {
     bool any = false;
     if (line->kind != HN_LINE_KERNEL) return false;
     for (uint32_t r = 0; r < line->operand_count; r++) {
-        if (line->operands[r].buffer != from) continue;
+        if (hn_wrapper_root(w, line->operands[r].buffer) != from) continue;
         if (line->operands[r].written || r >= 64) return false;
         bool found = false;
         for (uint32_t k = 0; k < line->operand_count; k++) {
             const hn_woperand *o = &line->operands[k];
-            if (o->buffer != to) continue;
+            if (hn_wrapper_root(w, o->buffer) != to) continue;
             if (!o->written || !(o->over >> r & 1)) return false;
             found = true;
         }
@@ -76,7 +76,7 @@ static const char *objection(const hn_wrapper *w, const hn_wlives *lives, uint32
     if (hn_wrapper_is_data(w->sym, have) || hn_wrapper_is_data(w->sym, need))
         return "a size depends on data";
     if (have != need && !hn_sym_prove_le(w->sym, need, have)) return "the memory may be too small";
-    if (a->last == user && a->last != at && !allows(&w->lines.items[user], to, from))
+    if (a->last == user && a->last != at && !allows(w, &w->lines.items[user], to, from))
         return "the next line reads the memory, and does not say that it may be written over";
     return NULL;
 }
@@ -89,7 +89,7 @@ static bool fits(const reuser *r, uint32_t at, hn_wbuf to, hn_wbuf from) {
         return false;
     /* A smaller one would hold on to the larger one's memory. */
     if (w->buffers.items[from].bytes != w->buffers.items[to].bytes) return false;
-    return allows(&w->lines.items[at], to, from) && !objection(w, &r->lives, at, at, to, from);
+    return allows(w, &w->lines.items[at], to, from) && !objection(w, &r->lives, at, at, to, from);
 }
 
 static hn_status find_in_line(reuser *r, uint32_t at) {

@@ -35,7 +35,8 @@ static void put_comment(source_printer *p, const hn_line *line) {
 }
 
 static void put_element(source_printer *p, const hn_woperand *o) {
-    hn_source_address(p, o->buffer, o->offset_elems, hn_dtype_facts(o->dtype)->size_bytes);
+    hn_source_address(p, hn_wrapper_root(p->w, o->buffer), hn_woperand_offset(p->w, o),
+                      hn_dtype_facts(o->dtype)->size_bytes);
 }
 
 static void put_buffers(source_printer *p, const hn_line *line) {
@@ -86,7 +87,7 @@ static void put_kernel(source_printer *p, const hn_line *line) {
 
 /* A weight that never changes may be packed. */
 static bool is_constant(const source_printer *p, const hn_woperand *o) {
-    const hn_wplace *at = &p->numbering->places.buffers[o->buffer];
+    const hn_wplace *at = &p->numbering->places.buffers[hn_wrapper_root(p->w, o->buffer)];
     return at->kind == HNB_BUFFER_CONSTANT &&
            !p->numbering->places.storages.items[at->source].is_mutable;
 }
@@ -207,7 +208,8 @@ static hn_status put_line(source_printer *p, uint32_t at) {
     case HN_LINE_COMMENT: put_comment(p, line); return NULL;
     case HN_LINE_ALLOCATE:
     case HN_LINE_REUSE:
-    case HN_LINE_FREE: return NULL;
+    case HN_LINE_FREE:
+    case HN_LINE_VIEW: return NULL;
     case HN_LINE_KERNEL:
     case HN_LINE_EXTERN: put_call(p, line); return NULL;
     case HN_LINE_COPY: put_copy(p, line); return NULL;

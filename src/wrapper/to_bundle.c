@@ -130,7 +130,7 @@ static hn_status put_output(bundle_emitter *e, uint32_t index) {
                          .dtype = v->dtype,
                          .rank = v->rank,
                          .bits = v->bits,
-                         .buffer = o->buffer,
+                         .buffer = e->buffers[o->buffer],
                          .is_mutation = o->kind == HN_WOUTPUT_MUTATION,
                          .target_input = -1,
                          .target_storage = target->storage};
@@ -138,7 +138,7 @@ static hn_status put_output(bundle_emitter *e, uint32_t index) {
     HN_TRY(hn_emit_str(e, v->name, &record.name));
     HN_TRY(hn_emit_str(e, v->text, &record.text));
     HN_TRY(hn_emit_optional(e, v->expr, &record.expr));
-    HN_TRY(hn_emit_optional(e, o->offset_elems, &record.offset));
+    HN_TRY(hn_emit_optional(e, hn_woutput_offset(e->w, o), &record.offset));
     if (v->kind == HNB_VALUE_TENSOR) HN_TRY(put_output_dims(e, v, target, &record.dims));
     HN_TRY(hn_emit_optional(e, target->offset_elems, &record.target_offset));
     HN_PUSH(e->out.arena, &e->out.outputs, record);
@@ -177,9 +177,21 @@ static hn_status put_storages(bundle_emitter *e) {
     return NULL;
 }
 
+/* Views have no number of their own. */
+static hn_status number_buffers(bundle_emitter *e) {
+    uint32_t count = 0;
+    HN_NEW(e->out.arena, e->buffers, e->w->buffers.count);
+    for (hn_wbuf i = 1; i < e->w->buffers.count; i++)
+        if (e->w->buffers.items[i].kind != HN_WBUF_VIEW) e->buffers[i] = ++count;
+    for (hn_wbuf i = 1; i < e->w->buffers.count; i++)
+        e->buffers[i] = e->buffers[hn_wrapper_root(e->w, i)];
+    return NULL;
+}
+
 static hn_status put_buffers(bundle_emitter *e) {
     for (hn_wbuf i = 1; i < e->w->buffers.count; i++) {
         const hn_wbuffer *b = &e->w->buffers.items[i];
+        if (b->kind == HN_WBUF_VIEW) continue;
         const hn_wplace *place = &e->numbering.places.buffers[i];
         hnb_buffer record = {.kind = place->kind,
                              .dtype = b->dtype,
@@ -345,6 +357,7 @@ static hn_status emit(bundle_emitter *e, const hn_bundle_objects *objects) {
     HN_TRY(hn_wrapper_number(e->w, e->plan, e->out.arena, &e->numbering));
     HN_TRY(hn_wnumbering_add_shapes(&e->numbering));
     e->out.nodes = e->numbering.nodes;
+    HN_TRY(number_buffers(e));
     HN_TRY(put_symbols(e));
     HN_TRY(put_guards(e));
     for (uint32_t i = 0; i < e->w->inputs.count; i++) HN_TRY(put_input(e, &e->numbering.inputs[i]));

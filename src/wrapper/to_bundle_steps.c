@@ -92,8 +92,9 @@ hn_status hn_emit_kernels(bundle_emitter *e, uint32_t object_count) {
 }
 
 static hn_status put_operand(bundle_emitter *e, const hn_woperand *o) {
-    hnb_operand record = {.buffer = o->buffer, .dtype = (uint8_t)o->dtype, .written = o->written};
-    if (o->buffer) HN_TRY(hn_emit_optional(e, o->offset_elems, &record.offset));
+    hnb_operand record = {
+        .buffer = e->buffers[o->buffer], .dtype = (uint8_t)o->dtype, .written = o->written};
+    if (o->buffer) HN_TRY(hn_emit_optional(e, hn_woperand_offset(e->w, o), &record.offset));
     HN_PUSH(e->out.arena, &e->out.operands, record);
     return NULL;
 }
@@ -227,8 +228,8 @@ hn_status hn_emit_step(bundle_emitter *e, uint32_t at) {
                   .extern_kind = line->extern_kind,
                   .operands = e->out.operands.count,
                   .operand_count = line->operand_count,
-                  .buffer = line->buffer,
-                  .from = line->from,
+                  .buffer = e->buffers[line->buffer],
+                  .from = e->buffers[line->from],
                   .device = hn_line_device(e->w, line)};
     if (s.kind == HNB_STEP_DEFINE &&
         !hn_wsymbols_find(&e->numbering.symbols, line->symbol, &s.symbol))

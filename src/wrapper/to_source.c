@@ -155,7 +155,7 @@ static void mark_size(source_printer *p, hn_expr e) {
 
 static void mark_sizes_of_line(source_printer *p, const hn_line *line) {
     for (uint32_t k = 0; k < line->operand_count; k++)
-        if (line->operands[k].buffer) mark_size(p, line->operands[k].offset_elems);
+        if (line->operands[k].buffer) mark_size(p, hn_woperand_offset(p->w, &line->operands[k]));
     if (line->kind == HN_LINE_KERNEL) mark_size(p, line->extent), mark_size(p, line->scratch_bytes);
 }
 
@@ -169,7 +169,7 @@ static void mark_sizes(source_printer *p) {
     for (uint32_t k = 0; k < w->lines.count; k++) mark_sizes_of_line(p, &w->lines.items[k]);
     for (uint32_t k = 0; k < w->outputs.count; k++) {
         const hn_wvalue *v = &p->numbering->outputs[k];
-        mark_size(p, w->outputs.items[k].offset_elems);
+        mark_size(p, hn_woutput_offset(w, &w->outputs.items[k]));
         for (uint32_t d = 0; v->kind == HNB_VALUE_TENSOR && d < v->rank; d++)
             mark_size(p, v->sizes[d]);
     }
@@ -298,7 +298,8 @@ static void put_output(source_printer *p, uint32_t k, int output) {
     const hn_wvalue *v = &p->numbering->outputs[k];
     const hn_wtarget *target = &p->numbering->places.targets[k];
     const hnb_buffer_kind place =
-        o->buffer ? p->numbering->places.buffers[o->buffer].kind : HNB_BUFFER_NONE;
+        o->buffer ? p->numbering->places.buffers[hn_wrapper_root(p->w, o->buffer)].kind
+                  : HNB_BUFFER_NONE;
     const bool own = hn_source_is_state(o);
     int64_t offset = 0;
     if (own) (void)hn_source_const(p, target->offset_elems, &offset);
@@ -348,9 +349,10 @@ static int block_output(const hn_wrapper *w, hn_wbuf buffer) {
     int found = -1;
     for (uint32_t k = 0; k < w->outputs.count; k++) {
         const hn_woutput *o = &w->outputs.items[k];
-        if (o->kind == HN_WOUTPUT_SCALAR || o->buffer != buffer) continue;
+        if (o->kind == HN_WOUTPUT_SCALAR || hn_wrapper_root(w, o->buffer) != buffer) continue;
+        const hn_expr offset = hn_woutput_offset(w, o);
         if (found >= 0 || hn_source_is_mutation(o) ||
-            (o->offset_elems && !hn_sym_is_value(w->sym, o->offset_elems, 0)))
+            (offset && !hn_sym_is_value(w->sym, offset, 0)))
             return -1;
         found = (int)k;
     }
@@ -553,7 +555,8 @@ static void put_content(source_printer *p) {
         const hn_woutput *o = &p->w->outputs.items[k];
         if (o->kind == HN_WOUTPUT_SCALAR) continue;
         PUTS("    case %u: return ", k);
-        hn_source_address(p, o->buffer, o->offset_elems, hn_dtype_facts(o->dtype)->size_bytes);
+        hn_source_address(p, hn_wrapper_root(p->w, o->buffer), hn_woutput_offset(p->w, o),
+                          hn_dtype_facts(o->dtype)->size_bytes);
         hn_strbuf_puts(p->out, ";\n");
     }
     hn_strbuf_puts(p->out, "    }\n    return NULL;\n}\n\n");

@@ -65,13 +65,34 @@ static hn_status check_input_buffer(const hn_wrapper *w, const hn_wbuffer *b, ui
     return NULL;
 }
 
+static hn_expr bytes_of_tensor(const hn_wrapper *w, const hn_wbuffer *b) {
+    return hn_sym_mul(w->sym, hn_strided_extent(w->sym, b->sizes, b->strides, b->rank),
+                      hn_sym_int(w->sym, hn_dtype_facts(b->dtype)->size_bytes));
+}
+
 /* The bytes of a buffer; 0: its input or the graph knows them. */
 static hn_expr memory_of(const hn_wrapper *w, const hn_wbuffer *b) {
+    if (b->kind == HN_WBUF_VIEW) {
+        const hn_wbuffer *root = &w->buffers.items[b->root];
+        return root->kind == HN_WBUF_INPUT ? bytes_of_tensor(w, root) : memory_of(w, root);
+    }
     if (b->kind != HN_WBUF_CONSTANT) return b->bytes;
     if (!w->graph) return 0;
     const hn_storage *storage = &w->graph->storages.items[b->source];
     if (b->byte_offset > storage->size_bytes || storage->size_bytes > INT64_MAX) return 0;
     return hn_sym_int(w->sym, (int64_t)(storage->size_bytes - b->byte_offset));
+}
+
+/* A view is a part of a buffer that has memory, on the same device. */
+static hn_status check_root(const hn_wrapper *w, const hn_wbuffer *b, uint32_t i) {
+    if (!b->root || b->root >= w->buffers.count)
+        return BAD("buffer %u is a view of no buffer: it has no line", i);
+    const hn_wbuffer *root = &w->buffers.items[b->root];
+    if (root->kind == HN_WBUF_VIEW) return BAD("buffer %u is a view of view %u", i, b->root);
+    if (root->device != b->device)
+        return BAD("buffer %u on %s is a view of one on %s", i, hn_device_name(b->device),
+                   hn_device_name(root->device));
+    return b->bytes ? BAD("buffer %u is a view and has bytes of its own", i) : NULL;
 }
 
 static bool is_negative(const hn_wrapper *w, hn_expr e) {
@@ -81,16 +102,20 @@ static bool is_negative(const hn_wrapper *w, hn_expr e) {
 
 /* The tensor lies inside the memory, as far as that can be said before the sizes are known. */
 static hn_status check_shape(const hn_wrapper *w, const hn_wbuffer *b, uint32_t i) {
-    const hn_expr elem_bytes = hn_sym_int(w->sym, hn_dtype_facts(b->dtype)->size_bytes);
     if (b->rank > HN_MAX_RANK) return BAD("buffer %u has rank %u", i, b->rank);
     for (uint32_t d = 0; d < b->rank; d++)
         if (!b->sizes[d] || !b->strides[d])
             return BAD("buffer %u has no size or stride in dimension %u", i, d);
         else if (is_negative(w, b->sizes[d]) || is_negative(w, b->strides[d]))
             return BAD("buffer %u has a size or stride below 0 in dimension %u", i, d);
-    const hn_expr have = memory_of(w, b),
-                  extent = hn_strided_extent(w->sym, b->sizes, b->strides, b->rank),
-                  need = hn_sym_mul(w->sym, extent, elem_bytes);
+    const hn_expr have = memory_of(w, b);
+    hn_expr need = bytes_of_tensor(w, b);
+    if (b->offset_elems && !hn_sym_is_value(w->sym, need, 0)) {
+        if (is_negative(w, b->offset_elems)) return BAD("view %u begins before its buffer", i);
+        need = hn_sym_add(w->sym, need,
+                          hn_sym_mul(w->sym, b->offset_elems,
+                                     hn_sym_int(w->sym, hn_dtype_facts(b->dtype)->size_bytes)));
+    }
     HN_TRY(hn_sym_status(w->sym)); /* numbers that overflow */
     if (have && have != need && hn_sym_prove_lt(w->sym, have, need))
         return BAD("the tensor in buffer %u reaches beyond its memory", i);
@@ -107,6 +132,7 @@ static hn_status check_buffer(const hn_wrapper *w, const hn_wbuffer *b, uint32_t
     if (b->kind == HN_WBUF_CONSTANT && w->graph &&
         (!b->source || b->source >= w->graph->storages.count))
         return BAD("buffer %u is in storage %u, which the graph does not have", i, b->source);
+    if (b->kind == HN_WBUF_VIEW) HN_TRY(check_root(w, b, i));
     HN_TRY(check_shape(w, b, i));
     return b->kind == HN_WBUF_INPUT ? check_input_buffer(w, b, i) : NULL;
 }
@@ -123,15 +149,27 @@ static hn_status check_known(const hn_wrapper *w, hn_wbuf buffer, uint32_t line)
     return NULL;
 }
 
-static hn_status check_use(verifier *v, const uint8_t *state, hn_wbuf buffer, uint32_t line) {
-    HN_TRY(check_known(v->w, buffer, line));
+/* The buffer that has the memory; a view must have been made. */
+static hn_status find_root(const verifier *v, const uint8_t *state, hn_wbuf b, uint32_t line,
+                           hn_wbuf *out) {
+    HN_TRY(check_known(v->w, b, line));
+    *out = hn_wrapper_root(v->w, b);
+    return *out != b && state[b] != DEFINED
+               ? BAD("line %u: view %u is used before its line", line, b)
+               : NULL;
+}
+
+static hn_status check_use(verifier *v, const uint8_t *state, hn_wbuf b, uint32_t line) {
+    hn_wbuf buffer;
+    HN_TRY(find_root(v, state, b, line, &buffer));
     if (state[buffer] == DEFINED || state[buffer] == GIVEN) return NULL;
     return BAD("line %u: buffer %u is used %s", line, buffer,
                state[buffer] == FREED ? "after it was freed" : "before it is written");
 }
 
-static hn_status check_define(verifier *v, uint8_t *state, hn_wbuf buffer, uint32_t line) {
-    HN_TRY(check_known(v->w, buffer, line));
+static hn_status check_define(verifier *v, uint8_t *state, hn_wbuf to, uint32_t line) {
+    hn_wbuf buffer;
+    HN_TRY(find_root(v, state, to, line, &buffer));
     hn_wbuf_kind kind = v->w->buffers.items[buffer].kind;
     if (kind == HN_WBUF_INPUT || kind == HN_WBUF_CONSTANT)
         return BAD("line %u: writes to buffer %u, which is read only", line, buffer);
@@ -217,6 +255,18 @@ static hn_status check_over(const hn_line *line, uint32_t i, uint32_t k) {
     return NULL;
 }
 
+/* A view begins at an element of the operand. */
+static hn_status check_whole(const hn_wrapper *w, const hn_woperand *o, uint32_t i, uint32_t k) {
+    const hn_wbuffer *b = &w->buffers.items[o->buffer];
+    const uint32_t own = hn_dtype_facts(b->dtype)->size_bytes,
+                   bytes = hn_dtype_facts(o->dtype)->size_bytes;
+    if (b->kind != HN_WBUF_VIEW || !b->offset_elems || own == bytes) return NULL;
+    const hn_expr begin = hn_sym_mul(w->sym, b->offset_elems, hn_sym_int(w->sym, own));
+    return hn_sym_divisor(w->sym, begin) % bytes
+               ? BAD("line %u: operand %u may begin inside an element of view %u", i, k, o->buffer)
+               : NULL;
+}
+
 /* Reads first, then writes: a line's operands may be updated in place only when they were defined
  * before. */
 static hn_status check_operands(verifier *v, uint8_t *state, const hn_line *line, uint32_t i) {
@@ -229,6 +279,7 @@ static hn_status check_operands(verifier *v, uint8_t *state, const hn_line *line
             return BAD("line %u: operand %u has no dtype", i, k);
         HN_TRY(check_over(line, i, k));
         HN_TRY(check_expr(v, state, o->offset_elems, i));
+        HN_TRY(check_whole(v->w, o, i, k));
         if (!o->written) HN_TRY(check_use(v, state, o->buffer, i));
     }
     HN_TRY(check_exprs(v, state, line->params, line->param_count, i));
@@ -239,8 +290,29 @@ static hn_status check_operands(verifier *v, uint8_t *state, const hn_line *line
     return NULL;
 }
 
+/* Its sizes are known when it is made, and so is the memory that it looks at. */
+static hn_status check_view(verifier *v, uint8_t *state, const hn_line *line, uint32_t i) {
+    HN_TRY(check_known(v->w, line->buffer, i));
+    const hn_wbuffer *b = &v->w->buffers.items[line->buffer];
+    if (b->kind != HN_WBUF_VIEW || b->root != line->from)
+        return BAD("line %u: buffer %u is no view of buffer %u", i, line->buffer, line->from);
+    if (state[line->buffer] != UNSEEN)
+        return BAD("line %u: view %u is made twice", i, line->buffer);
+    if (v->has_memory_lines ? state[b->root] == UNSEEN : false)
+        return BAD("line %u: buffer %u is looked at before it is allocated", i, b->root);
+    if (state[b->root] >= FREED)
+        return BAD("line %u: buffer %u is looked at after it was freed", i, b->root);
+    HN_TRY(check_expr(v, state, b->offset_elems, i));
+    HN_TRY(check_exprs(v, state, b->sizes, b->rank, i));
+    HN_TRY(check_exprs(v, state, b->strides, b->rank, i));
+    state[line->buffer] = DEFINED;
+    return NULL;
+}
+
 static hn_status check_memory_line(verifier *v, uint8_t *state, const hn_line *line, uint32_t i) {
     HN_TRY(check_known(v->w, line->buffer, i));
+    if (v->w->buffers.items[line->buffer].kind == HN_WBUF_VIEW)
+        return BAD("line %u: view %u has no memory of its own", i, line->buffer);
     if (line->kind == HN_LINE_ALLOCATE) {
         if (state[line->buffer] != UNSEEN)
             return BAD("line %u: buffer %u is allocated twice", i, line->buffer);
@@ -292,6 +364,17 @@ static hn_status check_cond(verifier *v, uint8_t *state, const hn_line *line, ui
     return NULL;
 }
 
+/* A copy is of whole buffers. */
+static hn_status check_copy(const hn_wrapper *w, const hn_line *line, uint32_t i) {
+    HN_TRY(check_known(w, line->buffer, i));
+    HN_TRY(check_known(w, line->from, i));
+    if (hn_wrapper_root(w, line->buffer) != line->buffer ||
+        hn_wrapper_root(w, line->from) != line->from)
+        return BAD("line %u copies a view", i);
+    return line->buffer == line->from ? BAD("line %u copies buffer %u to itself", i, line->from)
+                                      : NULL;
+}
+
 /* Nodes in the order of the model, each once. */
 static hn_status check_origins(const hn_line *line, uint32_t i) {
     if (line->origin_count && line->kind != HN_LINE_COMMENT && line->kind != HN_LINE_KERNEL &&
@@ -315,7 +398,9 @@ static hn_status check_block(verifier *v, uint8_t *state, uint32_t first, uint32
         case HN_LINE_ALLOCATE:
         case HN_LINE_REUSE:
         case HN_LINE_FREE: HN_TRY(check_memory_line(v, state, line, i)); break;
+        case HN_LINE_VIEW: HN_TRY(check_view(v, state, line, i)); break;
         case HN_LINE_COPY:
+            HN_TRY(check_copy(v->w, line, i));
             HN_TRY(check_use(v, state, line->from, i));
             HN_TRY(check_define(v, state, line->buffer, i));
             break;
@@ -346,6 +431,25 @@ static hn_status check_target(const hn_wrapper *w, const hn_woutput *o, uint32_t
     return NULL;
 }
 
+/* What is returned is there, and lies in the buffer as far as that can be said. */
+static hn_status check_output_buffer(verifier *v, const uint8_t *state, const hn_woutput *o,
+                                     uint32_t i) {
+    const hn_wrapper *w = v->w;
+    const hn_wbuf root = hn_wrapper_root(w, o->buffer);
+    const bool is_known = root && root < w->buffers.count;
+    if (!is_known || state[root] != DEFINED || state[o->buffer] != DEFINED)
+        return BAD("output %u is in buffer %u, which is %s", i, o->buffer,
+                   is_known && state[root] >= FREED ? "freed" : "never written");
+    hn_wbuffer tensor = {.kind = HN_WBUF_VIEW,
+                         .dtype = o->dtype,
+                         .root = root,
+                         .rank = o->rank,
+                         .sizes = o->sizes,
+                         .strides = o->strides,
+                         .offset_elems = hn_woutput_offset(w, o)};
+    return hn_status_annotate(check_shape(w, &tensor, o->buffer), "output %u", i);
+}
+
 static hn_status check_outputs(verifier *v, const uint8_t *state) {
     const hn_wrapper *w = v->w;
     for (uint32_t i = 0; i < w->outputs.count; i++) {
@@ -357,12 +461,8 @@ static hn_status check_outputs(verifier *v, const uint8_t *state) {
         }
         HN_TRY(check_exprs(v, state, o->sizes, o->rank, w->lines.count));
         HN_TRY(check_exprs(v, state, o->strides, o->rank, w->lines.count));
-        HN_TRY(check_expr(v, state, o->offset_elems, w->lines.count));
         if (o->rank > HN_MAX_RANK) return BAD("output %u has rank %u", i, o->rank);
-        if (!o->buffer || o->buffer >= w->buffers.count || state[o->buffer] != DEFINED)
-            return BAD("output %u is in buffer %u, which is %s", i, o->buffer,
-                       o->buffer < w->buffers.count && state[o->buffer] >= FREED ? "freed"
-                                                                                 : "never written");
+        HN_TRY(check_output_buffer(v, state, o, i));
         if (o->kind == HN_WOUTPUT_MUTATION && o->target_input >= 0) HN_TRY(check_target(w, o, i));
     }
     return NULL;

@@ -76,7 +76,7 @@ static hn_status use_operands(const checker *c, const uint8_t *state, const hn_l
     for (uint32_t k = 0; k < line->operand_count; k++) {
         const hn_woperand *o = &line->operands[k];
         if (o->buffer && device_of(c, o->buffer) == HN_DEVICE_CPU)
-            HN_TRY(use(state, o->buffer, o->written, i));
+            HN_TRY(use(state, hn_wrapper_root(c->w, o->buffer), o->written, i));
     }
     return NULL;
 }

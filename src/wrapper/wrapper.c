@@ -47,6 +47,18 @@ static hn_device_kind device_of(const hn_wrapper *w, hn_wbuf buffer) {
     return buffer < w->buffers.count ? w->buffers.items[buffer].device : HN_DEVICE_CPU;
 }
 
+hn_expr hn_wrapper_offset(const hn_wrapper *w, hn_wbuf b, hn_dtype dtype, hn_expr offset_elems) {
+    const hn_wbuffer *view = &w->buffers.items[b];
+    const uint32_t bytes = hn_dtype_facts(dtype)->size_bytes,
+                   own = hn_dtype_facts(view->dtype)->size_bytes;
+    if (view->kind != HN_WBUF_VIEW || !view->offset_elems) return offset_elems;
+    hn_expr begin = view->offset_elems;
+    if (own != bytes)
+        begin = hn_sym_floordiv(w->sym, hn_sym_mul(w->sym, begin, hn_sym_int(w->sym, own)),
+                                hn_sym_int(w->sym, bytes));
+    return offset_elems ? hn_sym_add(w->sym, begin, offset_elems) : begin;
+}
+
 hn_device_kind hn_line_device(const hn_wrapper *w, const hn_line *line) {
     const hn_device_kind to = device_of(w, line->buffer);
     switch (line->kind) {
@@ -64,7 +76,8 @@ bool hn_line_is_step(hn_line_kind kind) {
     case HN_LINE_COMMENT:
     case HN_LINE_ALLOCATE:
     case HN_LINE_REUSE:
-    case HN_LINE_FREE: return false;
+    case HN_LINE_FREE:
+    case HN_LINE_VIEW: return false;
     case HN_LINE_KERNEL:
     case HN_LINE_EXTERN:
     case HN_LINE_COPY:

@@ -21,8 +21,10 @@ typedef enum hn_wbuf_kind {
     HN_WBUF_INPUT,    /* user input number `source` */
     HN_WBUF_CONSTANT, /* graph storage number `source` (graph.h), from `byte_offset` */
     HN_WBUF_TEMP,     /* made and freed inside the call */
-    HN_WBUF_OUTPUT    /* fresh memory that is handed to the caller */
+    HN_WBUF_OUTPUT,   /* fresh memory that is handed to the caller */
+    HN_WBUF_VIEW      /* a tensor in the memory of buffer `root`, from a VIEW line on */
 } hn_wbuf_kind;
+enum { HN_WBUF_KIND_COUNT = HN_WBUF_VIEW + 1 };
 
 /* Memory, and the tensor in it, whose first element is at the beginning. A size that turns out to
  * be 0 or less when the program runs means no elements. */
@@ -35,6 +37,8 @@ typedef struct hn_wbuffer {
     uint32_t source;
     uint64_t byte_offset; /* of CONSTANT */
     hn_expr bytes;        /* storage size of TEMP and OUTPUT */
+    hn_wbuf root;         /* of VIEW: no view itself; 0: no line has said it */
+    hn_expr offset_elems; /* of VIEW, of its own dtype; 0: it begins where the root does */
     hn_str name;
     /* of TEMP and OUTPUT: the node of the model whose value it holds, or ""; for debuggers only, no
      * part of the text form */
@@ -68,6 +72,7 @@ typedef enum hn_line_kind {
     /* buffer takes the memory of `from`, which the line that follows may read for the last time */
     HN_LINE_REUSE,
     HN_LINE_FREE,   /* buffer */
+    HN_LINE_VIEW,   /* buffer, a view, is a part of `from` or the same bytes as another type */
     HN_LINE_KERNEL, /* kernel call */
     HN_LINE_EXTERN, /* extern call */
     /* bytes of `from` into buffer; between the memories of a device and the host, too */
@@ -167,12 +172,12 @@ typedef enum hn_woutput_kind {
 typedef struct hn_woutput {
     hn_woutput_kind kind;
     hn_str name; /* of MUTATION: the target's name */
-    /* may be an INPUT, CONSTANT or shared OUTPUT buffer: then it is copied for the caller */
+    /* may be an INPUT, CONSTANT or shared OUTPUT buffer: then it is copied for the caller. What
+     * begins inside a buffer is a view of it */
     hn_wbuf buffer;
     hn_dtype dtype;
     uint32_t rank;
     const hn_expr *sizes, *strides;
-    hn_expr offset_elems;
     int32_t target_input; /* of MUTATION: user input index, or -1 for a buffer or parameter */
     hn_arg scalar;        /* of SCALAR: INT (an expression), FLOAT, BOOL, STRING or NONE */
 } hn_woutput;
@@ -210,6 +215,22 @@ hn_status hn_wrapper_add_buffer(hn_wrapper *w, hn_wbuffer buffer, hn_wbuf *out) 
 hn_status hn_wrapper_add_kernel(hn_wrapper *w, hn_wkernel_info kernel, hn_wkernel *out) HN_MUST_USE;
 /* Lists inside `line` are copied. */
 hn_status hn_wrapper_add_line(hn_wrapper *w, hn_line line) HN_MUST_USE;
+
+/* The buffer whose memory `b` is in: itself, unless it is a view. */
+static inline hn_wbuf hn_wrapper_root(const hn_wrapper *w, hn_wbuf b) {
+    return b < w->buffers.count && w->buffers.items[b].kind == HN_WBUF_VIEW
+               ? w->buffers.items[b].root
+               : b;
+}
+/* Where in the memory of its root a buffer begins, and there a place `offset_elems` (0: none) behind
+ * it: in elements of `dtype`; 0: at the beginning. The verifier has seen that these are whole. */
+hn_expr hn_wrapper_offset(const hn_wrapper *w, hn_wbuf b, hn_dtype dtype, hn_expr offset_elems);
+static inline hn_expr hn_woutput_offset(const hn_wrapper *w, const hn_woutput *o) {
+    return hn_wrapper_offset(w, o->buffer, o->dtype, 0);
+}
+static inline hn_expr hn_woperand_offset(const hn_wrapper *w, const hn_woperand *o) {
+    return hn_wrapper_offset(w, o->buffer, o->dtype, o->offset_elems);
+}
 
 /* The grain of a kernel's line in a printed program: 0 stands for a call that is never split. */
 static inline int64_t hn_line_grain(int64_t grain) { return grain > 0 ? grain : INT64_MAX; }

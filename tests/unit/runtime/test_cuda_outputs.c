@@ -114,12 +114,14 @@ TEST(outputs_outlive_their_module) {
 }
 
 /* An output buffer with a part of it, a view of the input, a weight, an intermediate, a number. */
-#define MANY                                                                                                      \
-    "buffer b1 : input f32[4] source 0 buffer b2 : constant f32[4] source 1 buffer b3 : temp f32[4] bytes(16) "   \
-    "buffer b4 : output f32[4] bytes(16) " KERNELS "input \"x\" : f32[4] strides [1] in b1 "                      \
-    "call k1(b1 f32, b2 f32, out b3 f32) extent(4) call k4(b3 f32, out b4 f32) extent(4) "                        \
-    "output tensor \"y\" : f32[4] strides [1] in b4 output tensor \"part\" : f32[2] strides [1] in b4 offset(2) " \
-    "output tensor \"x2\" : f32[2] strides [2] in b1 offset(1) output tensor \"w\" : f32[4] strides [1] in b2 "   \
+#define MANY                                                                                                    \
+    "buffer b1 : input f32[4] source 0 buffer b2 : constant f32[4] source 1 buffer b3 : temp f32[4] bytes(16) " \
+    "buffer b4 : output f32[4] bytes(16) buffer b5 : view f32[2] buffer b6 : view f32[2] strides [2] " KERNELS  \
+    "input \"x\" : f32[4] strides [1] in b1 "                                                                   \
+    "call k1(b1 f32, b2 f32, out b3 f32) extent(4) call k4(b3 f32, out b4 f32) extent(4) "                      \
+    "view b5 of b4 at(2) view b6 of b1 at(1) "                                                                  \
+    "output tensor \"y\" : f32[4] strides [1] in b4 output tensor \"part\" : f32[2] strides [1] in b5 "         \
+    "output tensor \"x2\" : f32[2] strides [2] in b6 output tensor \"w\" : f32[4] strides [1] in b2 "           \
     "output tensor \"t\" : f32[4] strides [1] in b3 output scalar \"n\" : int(5) output tensor \"none\" : f32[0] strides [1] in b4"
 
 TEST(all_kinds_of_outputs) {

@@ -260,10 +260,10 @@ TEST(mutations_that_swap) {
 TEST(outputs_share_a_buffer) {
     /* Two outputs look into one buffer, one into the input, one is a scalar. */
     hn_module *m = load_text(
-        "symbol size s0 in [1, 100] buffer b1 : input f32[2*s0] source 0 buffer b2 : output f32[2*s0] bytes(8*s0) " KERNELS
+        "symbol size s0 in [1, 100] buffer b1 : input f32[2*s0] source 0 buffer b2 : output f32[2*s0] bytes(8*s0) buffer b3 : view f32[s0] " KERNELS
         "input \"x\" : f32[2*s0] strides [1] in b1 input \"n\" : int(3) input \"mode\" : string \"mean\" "
         "call k4(b1 f32, out b2 f32) extent(2*s0) "
-        "output tensor \"a\" : f32[2*s0] strides [1] in b2 output tensor \"b\" : f32[s0] strides [1] in b2 offset(s0) "
+        "view b3 of b2 at(s0) output tensor \"a\" : f32[2*s0] strides [1] in b2 output tensor \"b\" : f32[s0] strides [1] in b3 "
         "output tensor \"c\" : f32[s0] strides [2] in b1 output scalar \"n\" : int(s0*s0) output scalar \"h\" : float(0.5) "
         "output scalar \"z\" : none",
         NULL);
@@ -397,9 +397,11 @@ TEST(guards_at_their_border) {
 /* Programs that no compiler of ours makes: what they would touch is beyond their memory for some
  * sizes. */
 TEST(programs_that_reach_too_far) {
-#define REACH                                                                                                          \
-    "symbol size s0 in [1, 64] hint 4 buffer b1 : input f32[s0] source 0 buffer b2 : output f32[4] bytes(16) " KERNELS \
+#define REACH_WITH(views)                                                                          \
+    "symbol size s0 in [1, 64] hint 4 buffer b1 : input f32[s0] source 0 "                         \
+    "buffer b2 : output f32[4] bytes(16) " views KERNELS                                           \
     "input \"x\" : f32[s0] strides [1] in b1 "
+#define REACH REACH_WITH("")
     static const struct {
         const char *text, *message;
     } cases[] = {
@@ -409,8 +411,8 @@ TEST(programs_that_reach_too_far) {
         {REACH
          "call k4(b1 f32, out b2 f32) extent(1) output tensor \"a\" : f32[s0] strides [1] in b2",
          "output 'a' reaches beyond its buffer"},
-        {REACH
-         "call k4(b1 f32, out b2 f32) extent(1) output tensor \"a\" : f32[1] strides [1] in b2 offset(s0)",
+        {REACH_WITH(
+             "buffer b3 : view f32[1] ") "call k4(b1 f32, out b2 f32) extent(1) view b3 of b2 at(s0) output tensor \"a\" : f32[1] strides [1] in b3",
          "output 'a' reaches beyond its buffer"},
         {REACH
          "call k4(b1 f32, out b2 f32) extent(1) output mutation \"x\" target 0 : f32[4] strides [1] in b2",

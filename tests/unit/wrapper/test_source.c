@@ -47,6 +47,7 @@ TEST(copies_asserts_and_branches) {
              "  buffer b2 : temp bool[1] bytes(1)\n"
              "  buffer b3 : output f32[4*s0] bytes(16*s0) name \"y\"\n"
              "  buffer b4 : output f32[4*s0] bytes(16*s0) name \"z\"\n"
+             "  buffer b5 : view f32[s0 - 1, 4]\n"
              "  kernel k1 : object 0 name \"hn_k0\"\n"
              "  input \"x\" : f32[s0, 4] strides [4, 1] in b1\n"
              "  call k1(b1 f32, out b2 bool, out b4 f32) params [s0] extent(s0) grain 8\n"
@@ -57,9 +58,10 @@ TEST(copies_asserts_and_branches) {
              "  } else {\n"
              "    copy b3 from b4\n"
              "  }\n"
+             "  view b5 of b4 at(4)\n"
              "  output tensor \"y\" : f32[s0, 4] strides [4, 1] in b3\n"
              "  output tensor \"z\" : f32[s0, 4] strides [4, 1] in b4\n"
-             "  output tensor \"tail\" : f32[s0 - 1, 4] strides [4, 1] in b4 offset(4)\n"
+             "  output tensor \"tail\" : f32[s0 - 1, 4] strides [4, 1] in b5\n"
              "}\n",
              "memmove(m->blocks[0], m->inputs[0], (size_t)n_min(", "/* a comment",
              "} else {\n        memmove(m->blocks[0], m->blocks[1], ",

@@ -13,6 +13,8 @@ static const char *const sample =
     "  buffer b4 : output f32[s0, 4] bytes(16*s0) name \"y \\\"quoted\\\"\"\n"
     "  buffer b5 : temp bool[] bytes(1)\n"
     "  buffer b6 : temp f32[4*s0] on opencl bytes(16*s0)\n"
+    "  buffer b7 : view f32[s0 - 1, 4] name \"tail\"\n"
+    "  buffer b8 : view bool[16*s0]\n"
     "  kernel k1 : object 0 name \"hn_k0\"\n"
     "  input \"x\" : f32[s0, 4] strides [4, 1] in b1\n"
     "  input \"flag\" : true\n"
@@ -39,8 +41,10 @@ static const char *const sample =
     "  }\n"
     "  extern matmul(out b4 f32, b1 f32, b2 f32, none) params [1, s0//2]\n"
     "  free b6\n"
+    "  view b7 of b4 at(4)\n"
+    "  view b8 of b4\n"
     "  output tensor \"y\" : f32[s0, 4] strides [4, 1] in b4\n"
-    "  output mutation \"x\" target 0 : f32[s0, 4] strides [4, 1] in b4 offset(2)\n"
+    "  output mutation \"x\" target 0 : f32[s0, 4] strides [4, 1] in b7\n"
     "  output mutation \"buf\" : f32[s0, 4] strides [4, 1] in b4\n"
     "  output scalar \"n\" : int(s0*s10)\n"
     "  output scalar \"z\" : none\n"
@@ -76,6 +80,31 @@ TEST(text_reads_back) {
             NULL);
     EXPECT(out.ptr && strstr(out.ptr, "\"device\":\"opencl\"") != NULL);
     hn_strbuf_deinit(&out);
+    hn_arena_deinit(&arena);
+}
+
+/* A view is memory of its root: that lives as long as the view is used, in one place with it. */
+TEST(a_view_keeps_its_root) {
+    hn_arena arena;
+    hn_wrapper *w;
+    hn_memory_plan plan;
+    hn_arena_init(&arena);
+    EXPECT_OK(parse(
+        "wrapper { buffer b1 : temp f32[4] bytes(16) buffer b2 : temp f32[4] bytes(16) buffer b3 : output f32[4] bytes(16) "
+        "buffer b4 : view i32[2] buffer b5 : view f32[2] kernel k1 : object 0 "
+        "call k1(out b1 f32) extent(1) view b4 of b1 at(2) call k1(out b2 f32) extent(1) "
+        "call k1(b4 i32, b2 f32, out b3 f32) extent(1) view b5 of b3 at(1) "
+        "output tensor \"y\" : f32[2] strides [1] in b5 }",
+        &arena, &w));
+    EXPECT_OK(hn_wrapper_plan(w, &plan));
+    EXPECT_OK(hn_wrapper_verify(w));
+    EXPECT_OK(hn_wrapper_plan_verify(w, &plan));
+    EXPECT_INT(hn_sym_hint(w->sym, plan.workspaces[HN_DEVICE_CPU], -1), 128);
+    EXPECT(w->buffers.items[3].kind == HN_WBUF_OUTPUT && !plan.offsets[4]);
+    EXPECT_INT(
+        hn_sym_hint(w->sym,
+                    hn_woperand_offset(w, &(hn_woperand){.buffer = 4, .dtype = HN_DTYPE_F64}), -1),
+        1);
     hn_arena_deinit(&arena);
 }
 
@@ -138,6 +167,9 @@ TEST(text_errors) {
         {"wrapper { input \"x\" : f32[1] strides [] }", "fit together"},
         {"wrapper { symbol size s0 in [4, 2] }", "empty"},
         {"wrapper { comment origins [] }", "expected"},
+        {"wrapper { buffer b1 : temp f32[1] bytes(4) view b1 of b1 }", "the buffer is no view"},
+        {"wrapper { buffer b1 : view f32[1] view b1 of b2 view b1 of b2 }",
+         "the view has a line already"},
         {"wrapper { } tail", "end of the text"},
         {"graph { }", "line 1"},
     };
@@ -164,6 +196,11 @@ static hn_status verify(const char *head, const char *lines) {
 static void refuse(const char *head, const char *lines, const char *message) {
     EXPECT_ERROR(verify(head, lines), HN_INTERNAL, message);
 }
+
+/* b1 has two elements more than a view of it, b2. */
+#define VIEWED                                                                                     \
+    "buffer b1 : input f32[4] source 0 buffer b2 : view f32[2] buffer b3 : temp f32[2] bytes(8) "  \
+    "kernel k1 : object 0 input \"x\" : f32[4] strides [1] in b1 "
 
 TEST(verify_finds) {
     static const struct {
@@ -210,6 +247,35 @@ TEST(verify_finds) {
          "changes dtype or rank of input 0"},
         {"buffer b1 : output f32[1] bytes(4) output tensor \"y\" : f32[1] strides [1] in b1",
          "never written"},
+        {VIEWED "view b2 of b1 at(3)", "the tensor in buffer 2 reaches beyond its memory"},
+        {VIEWED "view b2 of b1 at(-1)", "view 2 begins before its buffer"},
+        {VIEWED "", "buffer 2 is a view of no buffer: it has no line"},
+        {VIEWED "view b2 of b9", "buffer 2 is a view of no buffer"},
+        {VIEWED "view b2 of b2", "buffer 2 is a view of view 2"},
+        {VIEWED "copy b3 from b2 view b2 of b1", "line 0 copies a view"},
+        {VIEWED "copy b3 from b3 view b2 of b1", "line 0 copies buffer 3 to itself"},
+        {VIEWED "call k1(b2 f32, out b3 f32) extent(1) view b2 of b1",
+         "line 0: view 2 is used before its line"},
+        {VIEWED "view b2 of b1 allocate b2", "line 1: view 2 has no memory of its own"},
+        {VIEWED "view b2 of b1 free b2", "line 1: view 2 has no memory of its own"},
+        {VIEWED "view b2 of b1 call k1(out b2 f32) extent(1)",
+         "writes to buffer 1, which is read only"},
+        {VIEWED "allocate b3 free b3 view b2 of b3",
+         "line 2: buffer 3 is looked at after it was freed"},
+        {VIEWED "view b2 of b3 allocate b3",
+         "line 0: buffer 3 is looked at before it is allocated"},
+        {VIEWED "view b2 of b3 call k1(b2 f32, out b3 f32) extent(1)",
+         "line 1: buffer 3 is used before it is written"},
+        {VIEWED "view b2 of b1 at(1) call k1(b2 i64, out b3 f32) extent(1)",
+         "line 1: operand 0 may begin inside an element of view 2"},
+        {VIEWED "view b2 of b1 output tensor \"y\" : f32[5] strides [1] in b2",
+         "output 0: wrapper: the tensor in buffer 2 reaches beyond its memory"},
+        {VIEWED "view b2 of b3 output tensor \"y\" : f32[2] strides [1] in b2",
+         "output 0 is in buffer 2, which is never written"},
+        {"buffer b1 : temp f32[2] bytes(8) buffer b2 : view f32[2] on opencl view b2 of b1",
+         "buffer 2 on opencl is a view of one on cpu"},
+        {"buffer b1 : temp f32[2] bytes(8) buffer b2 : view f32[2] bytes(8) view b2 of b1",
+         "buffer 2 is a view and has bytes of its own"},
         {"comment", "a comment that says nothing"},
         {"comment origins [2, 1]", "its nodes are not in ascending order"},
         {"comment origins [0]", "its nodes are not in ascending order"},
