@@ -52,6 +52,7 @@ static hn_status schedule(hn_driver *d) {
     hn_sched_options sched = {.threads = hn_target_threads(target, hn_options_threads(&d->options)),
                               .limits = target->kind->limits,
                               .no_fusion = HN_OPT(&d->options, no_fusion),
+                              .limit = d->limits ? d->limits->sched : NULL,
                               .deterministic = HN_OPT(&d->options, deterministic)};
     hn_strbuf text;
     hn_strbuf_init(&text);

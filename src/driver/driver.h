@@ -35,6 +35,14 @@ typedef struct hn_driver_level {
     uint32_t *unit_of; /* per unique kernel */
 } hn_driver_level;
 
+/* A compilation that stops or leaves out rewrites on purpose, to find the one that is wrong
+ * (src/bisect). */
+typedef struct hn_driver_limits {
+    uint32_t pass;   /* the last pass that runs: its number; passes behind it do not */
+    hn_limit *last;  /* rewrites of that pass; NULL: all */
+    hn_limit *sched; /* what the scheduler joins or moves; NULL: all */
+} hn_driver_limits;
+
 /* One compilation on its way. */
 typedef struct hn_driver {
     hn_options options; /* read with HN_OPT */
@@ -49,7 +57,8 @@ typedef struct hn_driver {
     const hn_target *targets[HN_LEVELS_MAX]; /* of the levels */
     hn_service *service;
     hn_compile_stats stats;
-    hn_str key; /* what the image records of the key, or empty; borrowed */
+    const hn_driver_limits *limits; /* NULL: the usual, all there is */
+    hn_str key;                     /* what the image records of the key, or empty; borrowed */
     /* compilations in flight, of all levels */
     struct {
         hn_future **items;
@@ -85,7 +94,9 @@ hn_status hn_compiled_create(const char *weights_path, hn_compiled **out) HN_MUS
 const char *hn_driver_pass_name(uint32_t k);
 /* One pass on a graph, verified. Errors: invalid-argument for an unknown name; the pass's own. */
 hn_status hn_driver_pass_run(hn_graph *graph, const char *name, hn_arena *scratch) HN_MUST_USE;
-/* All of them, verified after each. */
+/* The number of the last pass. */
+uint32_t hn_driver_last_pass(void);
+/* All of them, or up to the last that the limits allow, verified after each. */
 hn_status hn_driver_passes(hn_driver *d) HN_MUST_USE;
 /* kernels.c: text of every kernel; then units to the compile service; then their objects. */
 hn_status hn_driver_print_kernels(hn_driver *d) HN_MUST_USE;

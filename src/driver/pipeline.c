@@ -60,8 +60,8 @@ void hn_driver_dump_program(hn_driver *d, const char *stage) {
 
 /* Runs a pass and checks what it left. */
 static hn_status run_checked(const pass_row *row, hn_graph *graph, const hn_operations *operations,
-                             hn_arena *scratch) {
-    hn_pass_context context = {.scratch = scratch, .operations = operations};
+                             hn_limit *limit, hn_arena *scratch) {
+    hn_pass_context context = {.scratch = scratch, .operations = operations, .limit = limit};
     int64_t begin = hn_now_ns();
     hn_status status = row->run(graph, &context);
     if (!status) status = hn_graph_status(graph);
@@ -78,6 +78,8 @@ static hn_status run_checked(const pass_row *row, hn_graph *graph, const hn_oper
 const char *hn_driver_pass_name(uint32_t k) {
     return k < HN_COUNT_OF(passes) ? passes[k].name : NULL;
 }
+
+uint32_t hn_driver_last_pass(void) { return HN_COUNT_OF(passes) - 1; }
 
 static hn_status no_pass(const char *name) {
     char near[HN_NEAREST_TEXT_BYTES];
@@ -97,14 +99,15 @@ static hn_status no_pass(const char *name) {
 
 hn_status hn_driver_pass_run(hn_graph *graph, const char *name, hn_arena *scratch) {
     for (size_t k = 0; k < HN_COUNT_OF(passes); k++)
-        if (strcmp(passes[k].name, name) == 0) return run_checked(&passes[k], graph, NULL, scratch);
+        if (strcmp(passes[k].name, name) == 0)
+            return run_checked(&passes[k], graph, NULL, NULL, scratch);
     return no_pass(name);
 }
 
-static hn_status run_pass(hn_driver *d, const pass_row *row) {
+static hn_status run_pass(hn_driver *d, const pass_row *row, hn_limit *limit) {
     const hn_operations *operations =
         d->level_count ? d->levels[0].target.kind->limits->operations : NULL;
-    hn_status status = run_checked(row, d->graph, operations, &d->scratch);
+    hn_status status = run_checked(row, d->graph, operations, limit, &d->scratch);
     hn_driver_dump_graph(d, row->name);
     return status ? hn_status_annotate(status, "pass '%s'", row->name) : NULL;
 }
@@ -112,6 +115,8 @@ static hn_status run_pass(hn_driver *d, const pass_row *row) {
 hn_status hn_driver_passes(hn_driver *d) {
     hn_driver_dump_graph(d, "import");
     HN_TRY(hn_graph_note_weights(d->graph));
-    for (size_t k = 0; k < HN_COUNT_OF(passes); k++) HN_TRY(run_pass(d, &passes[k]));
+    const uint32_t last = d->limits ? d->limits->pass : hn_driver_last_pass();
+    for (uint32_t k = 0; k <= last; k++)
+        HN_TRY(run_pass(d, &passes[k], d->limits && k == last ? d->limits->last : NULL));
     return NULL;
 }

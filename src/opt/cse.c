@@ -119,6 +119,8 @@ hn_status hn_pass_cse(hn_graph *graph, hn_pass_context *context) {
         }
         const hn_node_info *first = hn_graph_node(graph, (hn_node)*found);
         if (!same_node(first, node) || !keeps_layouts(graph, is_output, first, node)) continue;
+        if (!hn_limit_allows(context->limit, "equal nodes become one", node->origin, first->origin))
+            continue;
         for (uint32_t k = 0; k < node->result_count; k++)
             if (node->results[k] && first->results[k])
                 c.replaced[node->results[k]] = first->results[k];

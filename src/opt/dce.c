@@ -25,7 +25,9 @@ hn_status hn_pass_dce(hn_graph *graph, hn_pass_context *context) {
     for (hn_node n = graph->nodes.count; n-- > 1;) {
         hn_node_info *node = hn_graph_node(graph, n);
         if (node->dead) continue;
-        if (is_needed(node, used)) hn_node_each_value(node, mark, used);
+        if (is_needed(node, used) ||
+            !hn_limit_allows(context->limit, "a node that nothing needs goes", node->origin, 0))
+            hn_node_each_value(node, mark, used);
         else node->dead = true;
     }
     hn_graph_compact(graph);

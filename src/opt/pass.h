@@ -3,6 +3,7 @@
 #ifndef HN_OPT_PASS_H
 #define HN_OPT_PASS_H
 
+#include "base/limit.h"
 #include "ir/build.h"
 #include "ir/graph.h"
 #include "ir/loop.h"
@@ -13,6 +14,9 @@ typedef struct hn_pass_context {
     bool metadata_only;
     /* Of the target, where it is known: then some ops stay whole. NULL: it has none. */
     const hn_operations *operations;
+    /* Rewrites of this run of the pass; NULL: all. functionalize and decompose do not ask: a graph
+     * that they left half done means nothing. */
+    hn_limit *limit;
 } hn_pass_context;
 
 typedef hn_status (*hn_pass_fn)(hn_graph *graph, hn_pass_context *context);

@@ -480,6 +480,11 @@ static bool keeps_rows(const reading *r, const hn_expr *strides) {
     return true;
 }
 
+static bool allows(const reading *r, const char *rule) {
+    return sched_allows(r->c->s, rule, calls_item(r->c, r->i)->origin,
+                        calls_item(r->c, r->c->uses[r->result].reader[0])->origin);
+}
+
 /* The operation writes where a loop would copy its result to. `keeps`: rows must stay rows, since
  * to store each element by itself takes the operation longer than the loop. */
 static bool take_copy(reading *r, bool keeps, uint32_t *out_origin) {
@@ -499,7 +504,9 @@ static bool take_copy(reading *r, bool keeps, uint32_t *out_origin) {
         !loop_access_of(r->c->s, loop, loop->store.index, &what))
         return false;
     if (!loop_strides_of(r->c->s, &r->space, loop, &by, &what, strides, NULL) ||
-        (keeps && !keeps_rows(r, strides)) || !is_known_place(r, what.rest, strides, u->reader[0]))
+        (keeps && !keeps_rows(r, strides)) ||
+        !is_known_place(r, what.rest, strides, u->reader[0]) ||
+        !allows(r, "a call writes where its result would be copied to (epilogue.c)"))
         return false;
     hn_expr *own = &r->call->params[r->call->kind == HN_EXTERN_CONV ? HN_CONV_OUT : HN_MATMUL_OUT];
     put_strides(r, strides, own);
@@ -572,7 +579,8 @@ static hn_status take_tails(reading *r, bool *out_takes) {
     bool all = true;
     for (uint32_t k = 0; k < u->readers && all; k++) all = add_tails(r, u->reader[k]);
     keep_common(r);
-    *out_takes = all && r->tail_count && takes_anything(&r->tails[0]);
+    *out_takes = all && r->tail_count && takes_anything(&r->tails[0]) &&
+                 allows(r, "a call takes what stands behind it (epilogue.c)");
     if (*out_takes) return take(r);
     if (!r->c->s->options->explain) return NULL;
     explain(r, has_costly(r)

@@ -221,6 +221,10 @@ static bool rows_too_few(sched *s, const attempt *a, const dims *new_inner) {
     return rows < 2 * (int64_t)s->options->threads && row > s->options->limits->long_row_elems;
 }
 
+static uint32_t newest_origin(const group *g) {
+    return g->members.count ? g->members.items[g->members.count - 1].origin : 0;
+}
+
 /* `*out_why` is NULL when the loop joined. `shares_reads`: only if both read something in common. */
 static hn_status try_join(sched *s, uint32_t index, hn_loop *loop, uint32_t origin,
                           bool shares_reads, const char **out_why) {
@@ -260,6 +264,10 @@ static hn_status try_join(sched *s, uint32_t index, hn_loop *loop, uint32_t orig
     }
     if (shares_reads && !mixed_shares_reads(s, &trial, &a.loops[count])) {
         *out_why = "rows and columns share nothing that both read";
+        return NULL;
+    }
+    if (!sched_allows(s, "a loop joins a kernel (fuse.c)", origin, newest_origin(g))) {
+        *out_why = "the limit of fusions is reached";
         return NULL;
     }
     for (uint32_t k = 0; k < count && !same_outer; k++) {
@@ -497,7 +505,7 @@ static hn_status place_loop_item(sched *s, hn_loop *loop, uint32_t origin) {
     const hn_loop whole = *loop;
     hn_loop *second, *stages[SCAN_STAGES];
     uint32_t count;
-    HN_TRY(scan_split(s, loop, stages, &count));
+    HN_TRY(scan_split(s, loop, origin, stages, &count));
     for (uint32_t k = 0; k < count; k++) HN_TRY(place_loop(s, stages[k], origin));
     if (count) return NULL;
     bool placed = false, picked = false;
@@ -505,7 +513,7 @@ static hn_status place_loop_item(sched *s, hn_loop *loop, uint32_t origin) {
     if (placed) return NULL;
     HN_TRY(place_picked(s, loop, origin, &picked));
     HN_TRY(gather_producers(s, loop));
-    HN_TRY(loop_split(s, loop, &second));
+    HN_TRY(loop_split(s, loop, origin, &second));
     HN_TRY(place_loop(s, loop, origin));
     if (second) return place_loop(s, second, origin);
     /* What was picked by, others may read there: reductions of as many elements. */

@@ -85,6 +85,11 @@ bool loop_merges(sched *s, const hn_loop *loop, hn_expr a, hn_expr b);
 /* Applies a substitution to every index expression of a loop. */
 void loop_subst(sched *s, hn_loop *loop, const hn_expr *from, const hn_expr *to, uint32_t count);
 
+/* Asked before what fusion does, with the nodes that it brings together. */
+static inline bool sched_allows(const sched *s, const char *rule, uint32_t origin, uint32_t other) {
+    return hn_limit_allows(s->options->limit, rule, origin, other);
+}
+
 /* calls.c: before loops are grouped. */
 hn_status sched_calls(sched *s) HN_MUST_USE;
 /* A line for --explain-fusion: why the second one did not join the first. Origins:
@@ -94,12 +99,12 @@ void sched_explain(sched *s, uint32_t first, uint32_t second, const char *why);
 /* split.c */
 /* Splits a long reduction with few results: `loop` becomes the first stage, `*out_second` (NULL:
  * not split) the second. */
-hn_status loop_split(sched *s, hn_loop *loop, hn_loop **out_second) HN_MUST_USE;
+hn_status loop_split(sched *s, hn_loop *loop, uint32_t origin, hn_loop **out_second) HN_MUST_USE;
 
 /* scan.c */
 enum { SCAN_STAGES = 4 };
 /* The loops that take the place of a scan of few long rows, in order; none: it stays. */
-hn_status scan_split(sched *s, const hn_loop *loop, hn_loop *out[SCAN_STAGES],
+hn_status scan_split(sched *s, const hn_loop *loop, uint32_t origin, hn_loop *out[SCAN_STAGES],
                      uint32_t *out_count) HN_MUST_USE;
 
 /* fuse.c */

@@ -116,7 +116,10 @@ hn_status calls_take_prologues(calls *c, hn_item i) {
     for (uint32_t k = 0; k < call->operand_count; k++) {
         hn_buf b = call->operands[k].buffer;
         hn_loop *producer = call->operands[k].written ? NULL : prologue_of(c, b, i);
-        if (!producer || !is_solvable(c->s, call, producer)) continue;
+        if (!producer || !is_solvable(c->s, call, producer) ||
+            !sched_allows(c->s, "a call computes what it reads (prologue.c)",
+                          calls_item(c, i)->origin, calls_item(c, c->uses[b].writer)->origin))
+            continue;
         for (uint32_t l = 0; l < call->loop_count; l++)
             HN_TRY(put_body(&(rewrite){.s = c->s, .producer = producer, .buffer = b},
                             &call->loops[l]));

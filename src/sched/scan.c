@@ -204,13 +204,15 @@ static hn_status scan_rest(sched *s, const pieces *x, hn_loop *loop) {
                        place_of(s, x, last, loop->vars, loop->rank));
 }
 
-hn_status scan_split(sched *s, const hn_loop *loop, hn_loop *out[SCAN_STAGES],
+hn_status scan_split(sched *s, const hn_loop *loop, uint32_t origin, hn_loop *out[SCAN_STAGES],
                      uint32_t *out_count) {
     static hn_status (*const stages[SCAN_STAGES])(sched *, const pieces *, hn_loop *) = {
         sum_pieces, scan_sums, scan_pieces, scan_rest};
     pieces x = {0};
     *out_count = 0;
-    if (!cut(s, loop, &x)) return NULL;
+    if (!cut(s, loop, &x) ||
+        !sched_allows(s, "a scan of few rows is done in pieces (scan.c)", origin, 0))
+        return NULL;
     HN_TRY(add_buffer(s, loop, &x, &x.sums));
     HN_TRY(add_buffer(s, loop, &x, &x.scanned));
     const uint32_t count = x.rest ? SCAN_STAGES : SCAN_STAGES - 1;

@@ -10,6 +10,7 @@
 #ifndef HN_SCHED_SCHED_H
 #define HN_SCHED_SCHED_H
 
+#include "base/limit.h"
 #include "ir/loop.h"
 
 typedef struct hn_kernel_store {
@@ -163,7 +164,9 @@ typedef struct hn_sched_limits {
 typedef struct hn_sched_options {
     uint32_t threads;
     const hn_sched_limits *limits;
-    bool no_fusion;     /* one kernel a loop: the reference for tests of fusion */
+    bool no_fusion; /* one kernel a loop: the reference for tests of fusion */
+    /* loops that join a kernel, and what calls take; NULL: all that may. Asked with the two nodes */
+    hn_limit *limit;
     bool deterministic; /* scatters give the same bits each time: those of one thread */
     hn_strbuf *explain; /* when not NULL: a line per refused fusion */
     /* when not NULL: the program's text after fusion; planning takes the loops apart */

@@ -107,13 +107,13 @@ static hn_status second_stage(sched *s, const hn_loop *whole, int64_t parts, hn_
                : HN_ERROR(HN_OUT_OF_MEMORY, "out of memory while splitting a reduction");
 }
 
-hn_status loop_split(sched *s, hn_loop *loop, hn_loop **out_second) {
+hn_status loop_split(sched *s, hn_loop *loop, uint32_t origin, hn_loop **out_second) {
     hn_expr strides[HN_MAX_RANK];
     hn_buf buffer;
     *out_second = NULL;
     int64_t parts =
         loop->rank + loop->red_rank < HN_MAX_RANK && loop->red_rank ? parts_of(s, loop) : 0;
-    if (!parts) return NULL;
+    if (!parts || !sched_allows(s, "a reduction is split in two (split.c)", origin, 0)) return NULL;
     HN_NEW(s->arena, *out_second, 1);
     HN_TRY(partial_buffer(s, loop, parts, &buffer, strides));
     HN_TRY(second_stage(s, loop, parts, buffer, strides, *out_second));

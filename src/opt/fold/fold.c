@@ -59,7 +59,8 @@ static hn_status replace_constants(hn_fold *f) {
         bool done;
         HN_TRY(hn_const_eval_value(&f->eval, v, HN_CONST_NUMBER, &t, &done));
         if (done) HN_TRY(hn_const_place(&f->facts, &t, false, &found));
-        if (found) f->rewrite.map[v] = found;
+        if (found && hn_limit_allows(f->context->limit, "constants become numbers", 0, 0))
+            f->rewrite.map[v] = found;
         HN_TRY(hn_facts_update(&f->facts));
     }
     return NULL;
@@ -149,6 +150,20 @@ static hn_value fold_by_class(hn_fold *f, const hn_node_info *n) {
     }
 }
 
+/* The name of the rules that fold_by_class tries. */
+static const char *rule_of_class(hn_op op) {
+    if (op == HN_OP_CAST) return "casts (cast.c)";
+    if (hn_op_is_elementwise(op)) return "identities of element-wise ops (elementwise.c)";
+    switch (hn_op_facts(op)->op_class) {
+    case HN_OPC_VIEW: return "views of views (view.c)";
+    case HN_OPC_REDUCE: return "reductions of one number (data.c)";
+    case HN_OPC_SCAN: return "scans of one number (data.c)";
+    default:
+        return op == HN_OP_INDEX || op == HN_OP_GATHER ? "lookups at known indices (index.c)"
+                                                       : "joined and padded constants (data.c)";
+    }
+}
+
 static hn_status fold_graph(hn_graph *g, hn_pass_context *context, uint32_t depth);
 
 static hn_status fold_node(hn_fold *f, const hn_node_info *n, uint32_t depth) {
@@ -157,12 +172,20 @@ static hn_status fold_node(hn_fold *f, const hn_node_info *n, uint32_t depth) {
     for (uint32_t k = 0; k < n->arg_count; k++)
         if (n->args[k].kind == HN_ARG_GRAPH)
             HN_TRY(fold_graph(n->args[k].as.graph, f->context, depth + 1));
-    if (hn_op_is_aten(n->op)) return hn_rewrite_keep(&f->rewrite);
+    if (hn_op_is_aten(n->op) || !hn_limit_is_open(f->context->limit))
+        return hn_rewrite_keep(&f->rewrite);
+    const char *rule = rule_of_class(n->op);
     results[0] = fold_by_class(f, n);
-    if (!results[0]) results[0] = hn_fold_affine(f, n);
-    if (!results[0] && hn_facts_node_constness(&f->facts, n) == HN_CONST_NUMBER)
+    if (!results[0]) {
+        rule = "integer tensors known as sums over coordinates";
+        results[0] = hn_fold_affine(f, n);
+    }
+    if (!results[0] && hn_facts_node_constness(&f->facts, n) == HN_CONST_NUMBER) {
+        rule = "constant parts are computed";
         HN_TRY(evaluate_node(f, n, results, &done));
+    }
     done |= results[0] != 0 && n->result_count == 1;
+    done = done && hn_limit_allows(f->context->limit, rule, n->origin, 0);
     HN_TRY(done ? hn_rewrite_replace(&f->rewrite, results) : hn_rewrite_keep(&f->rewrite));
     return hn_facts_update(&f->facts);
 }

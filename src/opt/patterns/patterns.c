@@ -14,6 +14,8 @@
 #include "base/compiler.h"
 #include "base/log.h"
 
+#include <string.h>
+
 enum { MAX_DEPTH = 100 }; /* of subgraphs, each is a C frame */
 
 typedef hn_status (*rule_fn)(hn_patterns *p, const hn_node_info *n, hn_value *out);
@@ -43,6 +45,19 @@ static const struct {
     {HN_OP_DIV, hn_pattern_channels},
 };
 
+static const char *const names[] = {
+#define X(name, text) text,
+    HN_PATTERNS(X)
+#undef X
+};
+
+/* The pattern that has matched since the counts were these; none: only views became simpler. */
+static const char *name_of_match(const hn_patterns *p, const uint32_t *before) {
+    for (uint32_t k = 0; k < HN_PATTERN_COUNT; k++)
+        if (p->fired[k] > before[k]) return names[k];
+    return "views of views";
+}
+
 static hn_status match_node(hn_patterns *p, const hn_node_info *n, hn_value *out) {
     *out = 0;
     if (n->result_count != 1 || !n->results[0]) return NULL;
@@ -53,6 +68,18 @@ static hn_status match_node(hn_patterns *p, const hn_node_info *n, hn_value *out
         HN_TRY(hn_facts_update(&p->facts));
     }
     if (!*out && hn_op_facts(n->op)->op_class == HN_OPC_VIEW) *out = hn_fold_view(p->g, n);
+    return NULL;
+}
+
+/* The same where the limit of rewrites allows it. */
+static hn_status match_allowed(hn_patterns *p, const hn_node_info *n, hn_value *out) {
+    uint32_t before[HN_PATTERN_COUNT];
+    hn_limit *limit = p->context->limit;
+    *out = 0;
+    if (!hn_limit_is_open(limit)) return NULL;
+    memcpy(before, p->fired, sizeof before);
+    HN_TRY(match_node(p, n, out));
+    if (*out && !hn_limit_allows(limit, name_of_match(p, before), n->origin, 0)) *out = 0;
     return NULL;
 }
 
@@ -83,7 +110,7 @@ static hn_status match_graph(hn_patterns *outer, hn_graph *g, uint32_t depth) {
     for (const hn_node_info *n; (n = hn_rewrite_next(&p->rewrite));) {
         hn_value found;
         HN_TRY(match_subgraphs(p, n, depth));
-        HN_TRY(match_node(p, n, &found));
+        HN_TRY(match_allowed(p, n, &found));
         HN_TRY(found ? hn_rewrite_replace(&p->rewrite, &found) : hn_rewrite_keep(&p->rewrite));
         HN_TRY(hn_facts_update(&p->facts));
     }
@@ -95,11 +122,6 @@ static hn_status match_graph(hn_patterns *outer, hn_graph *g, uint32_t depth) {
 }
 
 static void report(const hn_patterns *p) {
-    static const char *const names[] = {
-#define X(name, text) text,
-        HN_PATTERNS(X)
-#undef X
-    };
     hn_strbuf text;
     if (!hn_log_on("pass", HN_LOG_INFO)) return;
     hn_strbuf_init(&text);
