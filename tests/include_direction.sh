@@ -32,6 +32,7 @@ allowed() {
     toolchain) echo "base bundle cache" ;;
     service) echo "base cache toolchain" ;;
     driver) echo "base sym ir front opt lower sched kernel codegen wrapper interp toolchain service cache bundle ops runtime" ;;
+    bisect) echo "base sym ir front opt lower sched kernel codegen wrapper interp toolchain service cache bundle ops runtime driver" ;;
     esac
 }
 for dir in src/*/; do

@@ -266,6 +266,11 @@ static hn_status load_file(hn_arena *arena, const char *path, hn_scalar_type typ
     return status;
 }
 
+hn_status tool_array_read(hn_arena *arena, const char *path, hn_scalar_type type,
+                          hn_ref_tensor *out) {
+    return hn_status_annotate(load_file(arena, path, type, out), "'%s'", path);
+}
+
 static bool same_shape(const hn_ref_tensor *a, const hn_ref_tensor *b) {
     return a->rank == b->rank && memcmp(a->sizes, b->sizes, a->rank * sizeof *a->sizes) == 0;
 }

@@ -57,6 +57,13 @@ static const tool_command commands[] = {
      "sign     verify a bundle, record the digest of its weights, and sign it\n"
      "verify   compare every byte of a bundle and of its weights with the digests; with --trust also check who signed it\n",
      tool_cmd_bundle},
+    {"bisect", TOOL_USE_BISECT, 1, 1, "MODEL.pt2 [--input F.npy]... [--expect F.npy]... [options]",
+     "find the kernel, fusion, pass or rewrite that makes a model's results wrong",
+     "The results are compared with the --expect arrays, which come from PyTorch, or else with those of the reference\n"
+     "interpreter on the imported graph. The graph behind each pass is run by the interpreter, each step of a run is compared\n"
+     "with its reference, and rewrites and fusions are left out by halves until the first wrong one is found. The exit status\n"
+     "is 1 when something is wrong.\n",
+     tool_cmd_bisect},
     {"doctor", TOOL_USE_DOCTOR, 0, 0, "[options]",
      "check compiler, worker, CPU, cache, disk and limits, and say how to fix them", "",
      tool_cmd_doctor},

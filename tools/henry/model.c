@@ -150,6 +150,16 @@ void tool_compile_options(const tool_options *options, hn_compile_options *out) 
     out->verify = options->verify;
 }
 
+void tool_load_options(const tool_options *options, hn_module_options *out) {
+    *out = (hn_module_options){.threads = count_or_zero(options->threads),
+                               .weights_path = options->weights_file,
+                               .profile = options->profile,
+                               .load_all = options->load_all,
+                               .device = options->device,
+                               .device_graphs = options->cuda_graphs,
+                               .debug_tensors = options->debug_tensors};
+}
+
 hn_status tool_compile(const tool_options *options, const char *path, hn_compile_options extra,
                        hn_compiled **out) {
     progress line;
@@ -211,13 +221,8 @@ static hn_status load_bundle(const tool_options *options, hn_module_options *loa
 }
 
 static hn_status load(const tool_options *options, tool_model *model) {
-    hn_module_options load = {.threads = count_or_zero(options->threads),
-                              .weights_path = options->weights_file,
-                              .profile = options->profile,
-                              .load_all = options->load_all,
-                              .device = options->device,
-                              .device_graphs = options->cuda_graphs,
-                              .debug_tensors = options->debug_tensors};
+    hn_module_options load = {.threads = 0};
+    tool_load_options(options, &load);
     if (model->kind == TOOL_HNB) return load_bundle(options, &load, model);
     tool_sizes sizes;
     tool_sizes_read(&options->inputs, &sizes);

@@ -31,27 +31,28 @@ typedef struct option_row {
 } option_row;
 
 #define AT(field) offsetof(tool_options, field)
+#define FINDS     (TOOL_USE_BISECT)
 #define RUNS      (TOOL_USE_RUN | TOOL_USE_BENCH)
 #define COMPILES  (TOOL_USE_RUN | TOOL_USE_BENCH | TOOL_USE_COMPILE)
-#define STORES    (COMPILES | TOOL_USE_CACHE | TOOL_USE_KERNEL | TOOL_USE_DOCTOR)
+#define STORES    (COMPILES | FINDS | TOOL_USE_CACHE | TOOL_USE_KERNEL | TOOL_USE_DOCTOR)
 #define PRINTS_JSON                                                                                \
     (COMPILES | TOOL_USE_INSPECT | TOOL_USE_CACHE | TOOL_USE_DOCTOR | TOOL_USE_VERSION |           \
-     TOOL_USE_KERNEL)
+     TOOL_USE_KERNEL | FINDS)
 #define SOURCES (TOOL_USE_KERNEL | TOOL_USE_CACHE)
 #define TRUSTS  (TOOL_USE_RUN | TOOL_USE_BENCH | TOOL_USE_INSPECT | TOOL_USE_BUNDLE)
 #define ALL     0xffffu
 enum { MOST_COMPILERS = 256 /* as of HENRY_COMPILE_THREADS */ };
 
 static const option_row rows[] = {
-    {"--input", "-i", OPTION_LIST, RUNS, AT(inputs), "F.npy",
+    {"--input", "-i", OPTION_LIST, RUNS | FINDS, AT(inputs), "F.npy",
      "an input array; repeat it in the order of the signature", 0, 0},
     {"--output-dir", "-d", OPTION_TEXT, TOOL_USE_RUN, AT(output_dir), "DIR",
      "write output_K.npy and mutated_NAME.npy there", 0, 0},
-    {"--expect", "-e", OPTION_LIST, TOOL_USE_RUN, AT(expects), "F.npy",
+    {"--expect", "-e", OPTION_LIST, TOOL_USE_RUN | TOOL_USE_BISECT, AT(expects), "F.npy",
      "compare with this array; repeat it in the order of the outputs", 0, 0},
-    {"--rtol", NULL, OPTION_NUMBER, TOOL_USE_RUN, AT(rtol), "X",
+    {"--rtol", NULL, OPTION_NUMBER, TOOL_USE_RUN | FINDS, AT(rtol), "X",
      "relative tolerance of --expect (default: by type, 1.3e-6 for f32)", 0, 0},
-    {"--atol", NULL, OPTION_NUMBER, TOOL_USE_RUN, AT(atol), "X",
+    {"--atol", NULL, OPTION_NUMBER, TOOL_USE_RUN | FINDS, AT(atol), "X",
      "absolute tolerance of --expect (default: by type, 1e-5 for f32)", 0, 0},
     {"--output", "-o", OPTION_TEXT,
      TOOL_USE_COMPILE | TOOL_USE_KERNEL | TOOL_USE_OPT | TOOL_USE_INSPECT | TOOL_USE_CACHE |
@@ -72,16 +73,16 @@ static const option_row rows[] = {
      "load every kernel when the model is opened, not when a run first calls it", 0, 0},
     {"--cuda-graphs", NULL, OPTION_FLAG, RUNS, AT(cuda_graphs), NULL,
      "on CUDA: from the second run on, launch all steps as one CUDA graph", 0, 0},
-    {"--device", NULL, OPTION_TEXT, RUNS, AT(device), "DEVICE",
+    {"--device", NULL, OPTION_TEXT, RUNS | FINDS, AT(device), "DEVICE",
      "cpu, cuda, cuda:1, cuda:GPU-8f2c (by UUID), opencl: compile for it and run on it (default: what the bundle or --target is for)",
      0, 0},
-    {"--threads", "-t", OPTION_COUNT, COMPILES | TOOL_USE_CACHE, AT(threads), "N",
+    {"--threads", "-t", OPTION_COUNT, COMPILES | FINDS | TOOL_USE_CACHE, AT(threads), "N",
      "threads of a run (default: HENRY_THREADS, else one per CPU)", HN_THREADS_MAX, 0},
     {"--weights-file", "-w", OPTION_TEXT, RUNS | TOOL_USE_BUNDLE, AT(weights_file), "FILE",
      "the weights of a bundle that does not contain them", 0, TOOL_HNB},
-    {"--model", "-m", OPTION_TEXT, COMPILES | TOOL_USE_INSPECT | TOOL_USE_CACHE, AT(model_name),
-     "NAME", "which model of a .pt2 that contains several", 0, TOOL_MODEL},
-    {"--target", "--target-cpu", OPTION_TEXT, COMPILES, AT(target), "TARGET",
+    {"--model", "-m", OPTION_TEXT, COMPILES | FINDS | TOOL_USE_INSPECT | TOOL_USE_CACHE,
+     AT(model_name), "NAME", "which model of a .pt2 that contains several", 0, TOOL_MODEL},
+    {"--target", "--target-cpu", OPTION_TEXT, COMPILES | FINDS, AT(target), "TARGET",
      "generic, x86-64-v3, x86-64-v4 or aarch64; opencl; sm_90a and other GPUs; several with commas (default: host, the CPU of this machine)",
      0, 0},
     {"--target-cpu", NULL, OPTION_TEXT, TOOL_USE_CACHE, AT(target), "TARGET",
@@ -108,8 +109,8 @@ static const option_row rows[] = {
      "print why loops were not fused", 0, 0},
     {"--no-fusion", NULL, OPTION_FLAG, COMPILES | TOOL_USE_CACHE, AT(no_fusion), NULL,
      "one kernel per loop: slow, for finding errors", 0, TOOL_MODEL},
-    {"--deterministic", NULL, OPTION_FLAG, COMPILES | TOOL_USE_CACHE, AT(deterministic), NULL,
-     "on GPUs: the same bits each time, also of sums at indices from data", 0, TOOL_MODEL},
+    {"--deterministic", NULL, OPTION_FLAG, COMPILES | FINDS | TOOL_USE_CACHE, AT(deterministic),
+     NULL, "on GPUs: the same bits each time, also of sums at indices from data", 0, TOOL_MODEL},
     {"--pass", "-p", OPTION_LIST, TOOL_USE_OPT, AT(passes), "PASS",
      "a pass to run; may be repeated", 0, 0},
     {"--object", NULL, OPTION_INT, TOOL_USE_INSPECT, AT(index), "N",
@@ -124,19 +125,19 @@ static const option_row rows[] = {
      "a flag for the compiler, as in --flag=-O3; may be repeated", 0, 0},
     {"--env", NULL, OPTION_LIST, SOURCES, AT(variables), "NAME=VALUE",
      "a variable for the compiler, part of the key; may be repeated", 0, 0},
-    {"--compile-threads", "-j", OPTION_COUNT, COMPILES | TOOL_USE_KERNEL | TOOL_USE_DOCTOR,
+    {"--compile-threads", "-j", OPTION_COUNT, COMPILES | FINDS | TOOL_USE_KERNEL | TOOL_USE_DOCTOR,
      AT(compile_threads), "N",
      "number of compilers at a time (default: HENRY_COMPILE_THREADS, else one per CPU)",
      MOST_COMPILERS, TOOL_MODEL},
-    {"--no-standby", NULL, OPTION_FLAG, COMPILES | TOOL_USE_KERNEL | TOOL_USE_DOCTOR,
+    {"--no-standby", NULL, OPTION_FLAG, COMPILES | FINDS | TOOL_USE_KERNEL | TOOL_USE_DOCTOR,
      AT(no_standby), NULL, "start the compiler's programs for each kernel", 0, TOOL_MODEL},
     {"--cache-dir", NULL, OPTION_TEXT, STORES, AT(cache_dir), "DIR",
      "folder of the cache (default: HENRY_CACHE_DIR, else ~/.cache/henry)", 0, TOOL_MODEL},
-    {"--cache-tag", NULL, OPTION_TEXT, COMPILES | SOURCES, AT(cache_tag), "TAG",
+    {"--cache-tag", NULL, OPTION_TEXT, COMPILES | FINDS | SOURCES, AT(cache_tag), "TAG",
      "a word in every key, which keeps results apart (default: HENRY_CACHE_TAG)", 0, TOOL_MODEL},
     {"--remote", NULL, OPTION_TEXT, STORES, AT(remote), "URL",
      "a cache that machines share: redis:// or unix:// (default: HENRY_REDIS_URL)", 0, TOOL_MODEL},
-    {"--no-cache", NULL, OPTION_FLAG, COMPILES | TOOL_USE_KERNEL, AT(no_cache), NULL,
+    {"--no-cache", NULL, OPTION_FLAG, COMPILES | FINDS | TOOL_USE_KERNEL, AT(no_cache), NULL,
      "neither read nor write the cache", 0, 0},
     {"--max-bytes", "--max-size", OPTION_SIZE, TOOL_USE_CACHE, AT(max_bytes), "SIZE",
      "what gc leaves: bytes, or a number with K, M or G", 0, 0},

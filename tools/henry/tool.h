@@ -4,6 +4,7 @@
 #ifndef HENRY_TOOL_H
 #define HENRY_TOOL_H
 
+#include "base/arena.h"
 #include "base/str.h"
 #include "henry/henry.h"
 #include "henry/kernel.h"
@@ -47,7 +48,8 @@ typedef enum tool_use {
     TOOL_USE_DOCTOR = 64,
     TOOL_USE_VERSION = 128,
     TOOL_USE_KERNEL = 256,
-    TOOL_USE_BUNDLE = 512
+    TOOL_USE_BUNDLE = 512,
+    TOOL_USE_BISECT = 1024
 } tool_use;
 
 /* A row of the table of commands. */
@@ -170,6 +172,8 @@ void tool_model_deinit(tool_model *model);
  * terminal. */
 /* Sets what the command line says; the other members stay. */
 void tool_compile_options(const tool_options *options, hn_compile_options *out);
+/* The same of loading: device, threads, where the weights are. */
+void tool_load_options(const tool_options *options, hn_module_options *out);
 hn_status tool_compile(const tool_options *options, const char *path, hn_compile_options extra,
                        hn_compiled **out) HN_MUST_USE;
 /* The keys that --trust names. Owns: the caller frees `*out`; NULL without any. */
@@ -221,6 +225,11 @@ typedef struct tool_sizes {
 void tool_sizes_read(const tool_list *files, tool_sizes *out);
 void tool_sizes_deinit(tool_sizes *sizes);
 void tool_tensors_release(hn_tensor **tensors, uint32_t count);
+/* The array in `path`, for a tensor of `type`, as the reference interpreter has it. Owns: it lives in
+ * `arena`. Errors: those of reading; invalid-argument for elements of another type. */
+struct hn_ref_tensor;
+hn_status tool_array_read(hn_arena *arena, const char *path, hn_scalar_type type,
+                          struct hn_ref_tensor *out) HN_MUST_USE;
 /* Types that .npy lacks are written as float32. */
 hn_status tool_tensor_write(const hn_tensor *tensor, const char *path) HN_MUST_USE;
 
@@ -253,5 +262,6 @@ int tool_cmd_doctor(const tool_options *options);
 int tool_cmd_version(const tool_options *options);
 int tool_cmd_kernel(const tool_options *options);
 int tool_cmd_bundle(const tool_options *options);
+int tool_cmd_bisect(const tool_options *options);
 
 #endif
