@@ -36,6 +36,9 @@ typedef struct hn_buffer {
     hn_expr extent; /* elements from the first to one past the last that the strides reach */
     uint32_t input; /* of INPUT: index into graph inputs */
     hn_value value; /* the graph value that it holds; 0: none */
+    /* without a value: the node whose value it holds, hn_graph.origins; 0: unknown. For debuggers:
+     * no part of the text form */
+    uint32_t origin;
 } hn_buffer;
 
 typedef enum hn_sop_kind {

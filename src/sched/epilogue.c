@@ -457,9 +457,23 @@ static hn_sid last_root(const tail *t) {
     return root;
 }
 
+/* The result holds another value from here on: that of the loop's buffer, or of the node whose last
+ * op the call does. A value inside a node is none of the model's. */
+static void name_result(const reading *r, const tail *t) {
+    const hn_loop *loop = calls_item(r->c, t->item)->loop;
+    const hn_sid root = last_root(t);
+    hn_buffer *buffers = r->c->s->p->buffers.items, *result = &buffers[r->result];
+    result->value = loop->store.value == root ? buffers[loop->store.buffer].value : 0;
+    result->origin = op_of(loop, root)->origin;
+    for (hn_sid k = root + 1; k < loop->body.count; k++)
+        if (uses(op_of(loop, k), root) && op_of(loop, k)->origin == result->origin)
+            result->origin = 0;
+}
+
 static hn_status take(reading *r) {
     const tail *first = &r->tails[0];
     fill_call(r, first);
+    name_result(r, first);
     for (uint32_t t = 0; t < r->tail_count; t++) {
         const tail *each = &r->tails[t];
         replace(calls_item(r->c, each->item)->loop, last_root(each), each->load);

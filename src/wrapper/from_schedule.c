@@ -63,11 +63,11 @@ static hn_status add_user_input(emitter *e, uint32_t index) {
     return NULL;
 }
 
-/* The node of the model whose value this is, by the name that the model has for it. */
-static hn_str node_of(const emitter *e, hn_value v) {
-    const hn_value_info *vi = v ? hn_graph_value(e->graph, v) : NULL;
-    if (!vi || !vi->producer) return HN_STR("");
-    if (vi->name.len) return vi->name;
+/* The node of the model whose value a buffer holds, by the name that the model has for it. */
+static hn_str node_of(const emitter *e, const hn_buffer *b) {
+    const hn_value_info *vi = b->value ? hn_graph_value(e->graph, b->value) : NULL;
+    if (!vi) return e->graph->origins.items[b->origin].node;
+    if (!vi->producer || vi->name.len) return vi->producer ? vi->name : HN_STR("");
     return e->graph->origins.items[hn_graph_node(e->graph, vi->producer)->origin].node;
 }
 
@@ -94,7 +94,7 @@ static hn_status buffer_of(emitter *e, hn_buf b, hn_wbuf *out) {
     } else {
         made.kind = buffer->kind == HN_BUFFER_OUTPUT ? HN_WBUF_OUTPUT : HN_WBUF_TEMP;
         made.bytes = hn_sym_mul(e->sym, buffer->extent, hn_sym_int(e->sym, facts->size_bytes));
-        made.node = node_of(e, buffer->value);
+        made.node = node_of(e, buffer);
     }
     HN_TRY(hn_wrapper_add_buffer(e->w, made, out));
     e->buffers[b] = *out;

@@ -1,6 +1,6 @@
 /* fuzz_json.c: any bytes as JSON: walked value by value, and skipped; a text that can be walked
  * must be one that can be skipped. */
-#include "front/pt2/json.h"
+#include "base/json.h"
 
 #include <stdlib.h>
 

@@ -6,7 +6,7 @@
 
 #include "base/compiler.h"
 #include "base/file.h"
-#include "front/pt2/json.h"
+#include "base/json.h"
 #include "ir/interp.h"
 #include "opt/pass.h"
 

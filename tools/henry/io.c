@@ -271,11 +271,36 @@ hn_status tool_array_read(hn_arena *arena, const char *path, hn_scalar_type type
     return hn_status_annotate(load_file(arena, path, type, out), "'%s'", path);
 }
 
+/* The dtype of a file's elements, of those that have one. */
+static hn_dtype dtype_of(const char *descr) {
+    hn_dtype t = HN_DTYPE_F64;
+    while (strcmp(hn_dtype_facts(t)->npy_descr, descr) != 0) t++;
+    return t;
+}
+
+hn_status tool_npy_load(hn_arena *arena, const char *path, hn_ref_tensor *out) {
+    hn_file_map map;
+    hn_npy npy;
+    void *bytes = NULL;
+    HN_TRY(hn_file_map_init(&map, path));
+    hn_status status = hn_npy_parse(map.data, map.size_bytes, &npy);
+    if (!status && npy.rank > HN_MAX_RANK)
+        status = HN_ERROR(HN_INVALID_ARGUMENT, "has %u dimensions", npy.rank);
+    if (!status) status = hn_arena_array(arena, npy.numel + 1, npy.elem_bytes, &bytes);
+    if (!status) {
+        hn_npy_copy(&npy, bytes);
+        status =
+            hn_ref_tensor_load(arena, dtype_of(npy.descr), npy.rank, npy.sizes, NULL, bytes, out);
+    }
+    hn_file_map_deinit(&map);
+    return hn_status_annotate(status, "'%s'", path);
+}
+
 static bool same_shape(const hn_ref_tensor *a, const hn_ref_tensor *b) {
     return a->rank == b->rank && memcmp(a->sizes, b->sizes, a->rank * sizeof *a->sizes) == 0;
 }
 
-static void compare_element(tool_difference *d, double got, double want, int64_t at) {
+void tool_difference_add(tool_difference *d, double got, double want, int64_t at) {
     double abs = fabs(got - want);
     if (got == want || (isnan(got) && isnan(want))) abs = 0;
     if (isnan(abs)) abs = INFINITY;
@@ -290,11 +315,11 @@ static void compare_all(const hn_ref_tensor *got, const hn_ref_tensor *want, too
     bool floats = hn_dtype_is_float(got->dtype);
     for (int64_t k = 0; k < got->numel; k++) {
         if (floats) {
-            compare_element(d, got->data.f[k], want->data.f[k], k);
+            tool_difference_add(d, got->data.f[k], want->data.f[k], k);
         } else if (got->data.i[k] != want->data.i[k]) {
             /* 64-bit integers differ also where doubles cannot tell */
             double g = (double)got->data.i[k], w = (double)want->data.i[k];
-            compare_element(d, g == w ? nextafter(w, INFINITY) : g, w, k);
+            tool_difference_add(d, g == w ? nextafter(w, INFINITY) : g, w, k);
         }
     }
     d->same = d->count == 0;

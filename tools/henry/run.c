@@ -1,4 +1,5 @@
 /* run.c: `henry run`: load, run, print or write or compare the outputs. */
+#include "compare.h"
 #include "tool.h"
 
 #include "base/file.h"
@@ -17,6 +18,7 @@ typedef struct run_state {
     int64_t run_ns;               /* the median of all runs but the first, or the only one */
     tool_difference *differences; /* one for each --expect */
     uint32_t differing;
+    tool_compare *compare; /* NULL: without --compare */
 } run_state;
 
 /* --- running --- */
@@ -33,6 +35,7 @@ static hn_status prepare(run_state *r) {
         return HN_ERROR(
             HN_INVALID_ARGUMENT, "--expect is given %u times, and the model has %u output%s",
             r->options->expects.count, r->output_count, r->output_count == 1 ? "" : "s");
+    if (r->options->compare) HN_TRY(tool_compare_begin(r->options, r->model.module, &r->compare));
     return tool_inputs_read(r->model.module, &r->options->inputs, r->inputs);
 }
 
@@ -227,6 +230,7 @@ static hn_status report_json(run_state *r) {
     tool_compile_stats_json(&json, &r->model.stats);
     tool_json_int(&json, "peak_memory_bytes", peak_memory_bytes());
     json_metrics(r, &json);
+    if (r->compare) tool_compare_json(r->compare, &json);
     hn_status status = r->options->profile ? tool_steps_json(&json, r->model.module) : NULL;
     if (!status) status = tool_json_finish(&json, r->options->json, r->options->stats);
     tool_json_deinit(&json);
@@ -260,6 +264,7 @@ static hn_status report_text(run_state *r) {
                 r->differences[k].abs, r->differences[k].rel);
         hn_strbuf_putc(&text, '\n');
     }
+    if (r->compare) tool_compare_print(r->compare, &text);
     int64_t runs = r->options->repeat;
     if (runs == 1) hn_strbuf_printf(&text, "time  %.3f ms\n", (double)r->run_ns / 1e6);
     if (runs > 1)
@@ -281,15 +286,15 @@ static void deinit(run_state *r) {
     free(r->outputs);
     free(r->differences);
     tool_model_deinit(&r->model);
+    tool_compare_destroy(r->compare);
 }
 
 /* Whether the options go together, and with the kind of file. */
 static int check_options(const tool_options *o) {
     tool_kind kind;
-    bool has_expect = o->expects.count > 0;
-    if (tool_options_check_with("run", o, "--rtol", has_expect, "without --expect"))
-        return TOOL_USAGE;
-    if (tool_options_check_with("run", o, "--atol", has_expect, "without --expect"))
+    const bool compares = o->expects.count > 0 || o->compare;
+    if (tool_options_check_with("run", o, "--rtol", compares, "without --expect or --compare") ||
+        tool_options_check_with("run", o, "--atol", compares, "without --expect or --compare"))
         return TOOL_USAGE;
     hn_status status = tool_kind_of(o->args.items[0], &kind);
     return status ? tool_report(status) : tool_options_check_kind("run", o, o->args.items[0], kind);
@@ -303,10 +308,12 @@ int tool_cmd_run(const tool_options *options) {
     if (!status) status = tool_model_load(options, options->args.items[0], &r.model);
     if (!status) status = prepare(&r);
     if (!status) status = run_all(&r);
+    if (!status && r.compare) status = tool_compare_end(r.compare);
     if (!status) status = compare(&r);
     if (!status) status = write_outputs(&r);
     if (!status && (options->json || options->stats)) status = report_json(&r);
     if (!status && !options->json && !options->quiet) status = report_text(&r);
+    if (!status && r.compare) status = tool_compare_status(r.compare);
     if (!status) status = difference_status(&r);
     deinit(&r);
     return tool_report(status);

@@ -8,6 +8,7 @@
 #include "base/str.h"
 #include "henry/henry.h"
 #include "henry/kernel.h"
+#include "ir/interp.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -29,7 +30,7 @@ typedef struct tool_options {
     tool_list inputs, expects, passes, sizes, entries, flags, targets, variables, trusts;
     const char *output_dir, *output, *cache_dir, *cache_tag, *remote, *stats, *trace, *log,
         *model_name, *target, *emit, *dump_after;
-    const char *device, *weights, *weights_file, *language, *key, *debug_tensors;
+    const char *device, *weights, *weights_file, *language, *key, *debug_tensors, *compare;
     int64_t threads, repeat, compile_threads, max_bytes, index; /* -1: not given */
     double rtol, atol;                                          /* negative: by dtype */
     /* a bit for each option of the table in options.c that is on the command line */
@@ -241,6 +242,10 @@ typedef struct tool_difference {
     double got, want;  /* there */
     double rtol, atol; /* that were used */
 } tool_difference;
+/* One more element, at row-major position `at`. */
+void tool_difference_add(tool_difference *difference, double got, double want, int64_t at);
+/* Reads a whole .npy file. */
+hn_status tool_npy_load(hn_arena *arena, const char *path, hn_ref_tensor *out) HN_MUST_USE;
 /* Compares with the array in `path`: |got - want| <= atol + rtol * |want|, NaN equals NaN. Errors:
  * those of reading; invalid-argument when type or shape differ. */
 hn_status tool_tensor_compare(const hn_tensor *tensor, const char *path, double rtol, double atol,

@@ -3,7 +3,7 @@
 
 #include "base/checked.h"
 #include "base/compiler.h"
-#include "front/pt2/json.h"
+#include "base/json.h"
 
 #include <math.h>
 

@@ -14,7 +14,7 @@
 
 #include "front/pt2/archive.h"
 #include "front/pt2/expr.h"
-#include "front/pt2/json.h"
+#include "base/json.h"
 
 /* --- program.c --- */
 

@@ -1,7 +1,7 @@
 /* The pull reader of JSON: values to their last digit, and every kind of malformed text. */
 #include "unit/harness.h"
 
-#include "front/pt2/json.h"
+#include "base/json.h"
 
 static hn_arena arena;
 

@@ -13,8 +13,8 @@
  * hn_json_key and hn_json_item end their loop at the closing bracket and on errors alike; the error
  * stays in the reader and every later call returns it, so one hn_json_status after the loop is
  * enough. */
-#ifndef HN_FRONT_PT2_JSON_H
-#define HN_FRONT_PT2_JSON_H
+#ifndef HN_BASE_JSON_H
+#define HN_BASE_JSON_H
 
 #include "base/arena.h"
 #include "base/str.h"

@@ -1,5 +1,5 @@
 /* json.c: the pull reader behind json.h. */
-#include "front/pt2/json.h"
+#include "base/json.h"
 
 #include "base/compiler.h"
 
