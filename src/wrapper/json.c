@@ -126,7 +126,9 @@ static void tables(printer *p) {
         const hn_wbuffer *b = &p->w->buffers.items[i];
         open(p, '{');
         number(p, "id", i);
-        text(p, "kind", hn_str_of(hn_wbuf_kind_names[b->kind]));
+        if ((uint32_t)b->kind < HN_WBUF_KIND_COUNT)
+            text(p, "kind", hn_str_of(hn_wbuf_kind_names[b->kind]));
+        else number(p, "kind", b->kind);
         text(p, "dtype", hn_str_of(hn_dtype_facts(b->dtype)->name));
         exprs(p, "sizes", b->sizes, b->rank);
         exprs(p, "strides", b->strides, b->rank);
@@ -185,12 +187,9 @@ static void origins(printer *p, const hn_line *line) {
 }
 
 static void line_fields(printer *p, const hn_line *line) {
-    static const char *const kinds[] = {
-        [HN_LINE_COMMENT] = "comment", [HN_LINE_ALLOCATE] = "allocate", [HN_LINE_REUSE] = "reuse",
-        [HN_LINE_FREE] = "free",       [HN_LINE_KERNEL] = "kernel",     [HN_LINE_EXTERN] = "extern",
-        [HN_LINE_COPY] = "copy",       [HN_LINE_ASSERT] = "assert",     [HN_LINE_COND] = "cond",
-        [HN_LINE_DEFINE] = "define",   [HN_LINE_WAIT] = "wait",         [HN_LINE_VIEW] = "view"};
-    text(p, "kind", hn_str_of(kinds[line->kind]));
+    const char *kind = hn_wline_kind_name(line->kind);
+    if (kind) text(p, "kind", hn_str_of(kind));
+    else number(p, "kind", line->kind); /* broken IR */
     if (hn_line_is_step(line->kind))
         text(p, "device", hn_str_of(hn_device_name(hn_line_device(p->w, line))));
     if (line->buffer) number(p, "buffer", line->buffer);

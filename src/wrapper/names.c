@@ -9,6 +9,14 @@ const char *const hn_wbuf_kind_names[HN_WBUF_KIND_COUNT] = {[HN_WBUF_INPUT] = "i
                                                             [HN_WBUF_TEMP] = "temp",
                                                             [HN_WBUF_OUTPUT] = "output",
                                                             [HN_WBUF_VIEW] = "view"};
+const char *hn_wline_kind_name(hn_line_kind kind) {
+    static const char *const names[] = {
+        [HN_LINE_COMMENT] = "comment", [HN_LINE_ALLOCATE] = "allocate", [HN_LINE_REUSE] = "reuse",
+        [HN_LINE_FREE] = "free",       [HN_LINE_VIEW] = "view",         [HN_LINE_KERNEL] = "kernel",
+        [HN_LINE_EXTERN] = "extern",   [HN_LINE_COPY] = "copy",         [HN_LINE_WAIT] = "wait",
+        [HN_LINE_ASSERT] = "assert",   [HN_LINE_DEFINE] = "define",     [HN_LINE_COND] = "cond"};
+    return (uint32_t)kind < sizeof names / sizeof *names ? names[kind] : NULL;
+}
 #define NAME(kind, name, operands, needed, written, params) [kind] = name,
 const char *const hn_wextern_names[HN_EXTERN_KIND_COUNT] = {[HN_EXTERN_NONE] = "none",
                                                             HN_EXTERN_KINDS(NAME)};

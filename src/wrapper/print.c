@@ -79,8 +79,10 @@ static void put_guards(printer *p) {
 
 static void put_buffer(printer *p, uint32_t i) {
     const hn_wbuffer *b = &p->w->buffers.items[i];
-    hn_strbuf_printf(p->out, "  buffer b%u : %s %s", i, hn_wbuf_kind_names[b->kind],
-                     hn_dtype_facts(b->dtype)->name);
+    hn_strbuf_printf(p->out, "  buffer b%u : ", i);
+    if ((uint32_t)b->kind < HN_WBUF_KIND_COUNT) put(p, hn_wbuf_kind_names[b->kind]);
+    else put_number(p, b->kind); /* no text parses back from it */
+    hn_strbuf_printf(p->out, " %s", hn_dtype_facts(b->dtype)->name);
     hn_text_print_layout(p->w->sym, b->rank, b->sizes, b->strides, p->out);
     hn_text_print_device(b->device, p->out);
     if (b->kind == HN_WBUF_INPUT || b->kind == HN_WBUF_CONSTANT)
@@ -211,6 +213,10 @@ static void put_view(printer *p, const hn_line *line) {
 }
 
 static void put_head(printer *p, const hn_line *line) {
+    if (!hn_wline_kind_name(line->kind)) {
+        hn_strbuf_printf(p->out, "kind %d", (int)line->kind); /* no text parses back from it */
+        return;
+    }
     switch (line->kind) {
     case HN_LINE_COMMENT: put(p, "comment"); break;
     case HN_LINE_ALLOCATE: hn_strbuf_printf(p->out, "allocate b%u", line->buffer); break;

@@ -1,6 +1,7 @@
 /* to_bundle_steps.c: code and what calls it: targets, objects, kernels, launch records, steps. */
 #include "bundle/view.h"
 #include "wrapper/exprs.h"
+#include "wrapper/names.h"
 #include "wrapper/to_bundle_impl.h"
 
 static hn_status put_target(bundle_emitter *e, const hn_bundle_target *target) {
@@ -222,6 +223,8 @@ hn_status hn_emit_step(bundle_emitter *e, uint32_t at) {
         [HN_LINE_DEFINE] = HNB_STEP_DEFINE, [HN_LINE_COND] = HNB_STEP_COND,
         [HN_LINE_WAIT] = HNB_STEP_WAIT};
     const hn_line *line = &e->w->lines.items[at];
+    if (!hn_wline_kind_name(line->kind))
+        return HN_ERROR(HN_INTERNAL, "line %u is of unknown kind %d", at, (int)line->kind);
     if (!hn_line_is_step(line->kind)) return NULL;
     hnb_step s = {.kind = step_kinds[line->kind],
                   .kernel = line->kernel,

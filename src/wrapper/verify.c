@@ -7,6 +7,7 @@
 #include "wrapper/names.h"
 #include "wrapper/reuse.h"
 #include "wrapper/slots.h"
+#include "wrapper/verify_buffers.h"
 #include "wrapper/verify_devices.h"
 
 #define BAD(...) HN_ERROR(HN_INTERNAL, "wrapper: " __VA_ARGS__)
@@ -45,101 +46,6 @@ static hn_status check_expr(const verifier *v, const uint8_t *state, hn_expr e, 
 static hn_status check_exprs(const verifier *v, const uint8_t *state, const hn_expr *list,
                              uint32_t count, uint32_t line) {
     for (uint32_t k = 0; list && k < count; k++) HN_TRY(check_expr(v, state, list[k], line));
-    return NULL;
-}
-
-static bool same_exprs(const hn_expr *a, const hn_expr *b, uint32_t count) {
-    for (uint32_t k = 0; k < count; k++)
-        if (a[k] != b[k]) return false;
-    return true;
-}
-
-/* The buffer of an input is the input's tensor. */
-static hn_status check_input_buffer(const hn_wrapper *w, const hn_wbuffer *b, uint32_t i) {
-    if (b->source >= w->inputs.count || w->inputs.items[b->source].is_scalar)
-        return BAD("buffer %u is input %u of %u tensors", i, b->source, w->inputs.count);
-    const hn_winput *in = &w->inputs.items[b->source];
-    if (b->dtype != in->dtype || b->rank != in->rank || !same_exprs(b->sizes, in->sizes, b->rank) ||
-        !same_exprs(b->strides, in->strides, b->rank))
-        return BAD("buffer %u differs from input %u in dtype, sizes or strides", i, b->source);
-    return NULL;
-}
-
-static hn_expr bytes_of_tensor(const hn_wrapper *w, const hn_wbuffer *b) {
-    return hn_sym_mul(w->sym, hn_strided_extent(w->sym, b->sizes, b->strides, b->rank),
-                      hn_sym_int(w->sym, hn_dtype_facts(b->dtype)->size_bytes));
-}
-
-/* The bytes of a buffer; 0: its input or the graph knows them. */
-static hn_expr memory_of(const hn_wrapper *w, const hn_wbuffer *b) {
-    if (b->kind == HN_WBUF_VIEW) {
-        const hn_wbuffer *root = &w->buffers.items[b->root];
-        return root->kind == HN_WBUF_INPUT ? bytes_of_tensor(w, root) : memory_of(w, root);
-    }
-    if (b->kind != HN_WBUF_CONSTANT) return b->bytes;
-    if (!w->graph) return 0;
-    const hn_storage *storage = &w->graph->storages.items[b->source];
-    if (b->byte_offset > storage->size_bytes || storage->size_bytes > INT64_MAX) return 0;
-    return hn_sym_int(w->sym, (int64_t)(storage->size_bytes - b->byte_offset));
-}
-
-/* A view is a part of a buffer that has memory, on the same device. */
-static hn_status check_root(const hn_wrapper *w, const hn_wbuffer *b, uint32_t i) {
-    if (!b->root || b->root >= w->buffers.count)
-        return BAD("buffer %u is a view of no buffer: it has no line", i);
-    const hn_wbuffer *root = &w->buffers.items[b->root];
-    if (root->kind == HN_WBUF_VIEW) return BAD("buffer %u is a view of view %u", i, b->root);
-    if (root->device != b->device)
-        return BAD("buffer %u on %s is a view of one on %s", i, hn_device_name(b->device),
-                   hn_device_name(root->device));
-    return b->bytes ? BAD("buffer %u is a view and has bytes of its own", i) : NULL;
-}
-
-static bool is_negative(const hn_wrapper *w, hn_expr e) {
-    int64_t number;
-    return hn_sym_is_int(w->sym, e, &number) && number < 0;
-}
-
-/* The tensor lies inside the memory, as far as that can be said before the sizes are known. */
-static hn_status check_shape(const hn_wrapper *w, const hn_wbuffer *b, uint32_t i) {
-    if (b->rank > HN_MAX_RANK) return BAD("buffer %u has rank %u", i, b->rank);
-    for (uint32_t d = 0; d < b->rank; d++)
-        if (!b->sizes[d] || !b->strides[d])
-            return BAD("buffer %u has no size or stride in dimension %u", i, d);
-        else if (is_negative(w, b->sizes[d]) || is_negative(w, b->strides[d]))
-            return BAD("buffer %u has a size or stride below 0 in dimension %u", i, d);
-    const hn_expr have = memory_of(w, b);
-    hn_expr need = bytes_of_tensor(w, b);
-    if (b->offset_elems && !hn_sym_is_value(w->sym, need, 0)) {
-        if (is_negative(w, b->offset_elems)) return BAD("view %u begins before its buffer", i);
-        need = hn_sym_add(w->sym, need,
-                          hn_sym_mul(w->sym, b->offset_elems,
-                                     hn_sym_int(w->sym, hn_dtype_facts(b->dtype)->size_bytes)));
-    }
-    HN_TRY(hn_sym_status(w->sym)); /* numbers that overflow */
-    if (have && have != need && hn_sym_prove_lt(w->sym, have, need))
-        return BAD("the tensor in buffer %u reaches beyond its memory", i);
-    return NULL;
-}
-
-static hn_status check_buffer(const hn_wrapper *w, const hn_wbuffer *b, uint32_t i) {
-    if (b->dtype == HN_DTYPE_NONE || b->dtype >= HN_DTYPE_COUNT)
-        return BAD("buffer %u has no dtype", i);
-    if ((uint32_t)b->device >= HN_DEVICE_KIND_COUNT)
-        return BAD("buffer %u is on no known device", i);
-    if ((b->kind == HN_WBUF_TEMP || b->kind == HN_WBUF_OUTPUT) && !b->bytes)
-        return BAD("buffer %u has no size", i);
-    if (b->kind == HN_WBUF_CONSTANT && w->graph &&
-        (!b->source || b->source >= w->graph->storages.count))
-        return BAD("buffer %u is in storage %u, which the graph does not have", i, b->source);
-    if (b->kind == HN_WBUF_VIEW) HN_TRY(check_root(w, b, i));
-    HN_TRY(check_shape(w, b, i));
-    return b->kind == HN_WBUF_INPUT ? check_input_buffer(w, b, i) : NULL;
-}
-
-static hn_status check_buffer_table(const hn_wrapper *w) {
-    for (uint32_t i = 1; i < w->buffers.count; i++)
-        HN_TRY(check_buffer(w, &w->buffers.items[i], i));
     return NULL;
 }
 
@@ -313,6 +219,9 @@ static hn_status check_memory_line(verifier *v, uint8_t *state, const hn_line *l
     HN_TRY(check_known(v->w, line->buffer, i));
     if (v->w->buffers.items[line->buffer].kind == HN_WBUF_VIEW)
         return BAD("line %u: view %u has no memory of its own", i, line->buffer);
+    const hn_wbuf_kind kind = v->w->buffers.items[line->buffer].kind;
+    if (line->kind == HN_LINE_FREE && kind != HN_WBUF_TEMP)
+        return BAD("line %u: buffer %u is no temporary and cannot be freed", i, line->buffer);
     if (line->kind == HN_LINE_ALLOCATE) {
         if (state[line->buffer] != UNSEEN)
             return BAD("line %u: buffer %u is allocated twice", i, line->buffer);
@@ -340,8 +249,26 @@ static hn_status check_symbol(verifier *v, uint8_t *state, const hn_line *line, 
     return NULL;
 }
 
-/* After a conditional a buffer is in the lesser state of both bodies: defined only when both define
- * it. What a body has defined of symbols ends with it. */
+static bool is_held(uint8_t state) { return state == ALLOCATED || state == DEFINED; }
+
+/* What has memory in front of a conditional has it behind both bodies or behind none; what gets it in
+ * a body has none behind it. Without memory lines: defined only when both bodies define it. */
+static hn_status join_buffer(const verifier *v, uint8_t before, uint8_t *state, uint8_t other,
+                             hn_wbuf b, uint32_t i) {
+    const bool is_temp = v->w->buffers.items[b].kind == HN_WBUF_TEMP;
+    if (b && v->has_memory_lines && is_temp) {
+        if (is_held(before) && is_held(*state) != is_held(other))
+            return BAD("line %u: buffer %u is freed in one body of the conditional only", i, b);
+        if (before == UNSEEN && (is_held(*state) || is_held(other)))
+            return BAD("line %u: buffer %u is allocated in a body and not freed in it", i, b);
+    }
+    if (*state >= FREED || other >= FREED) *state = FREED;
+    else if (other < *state) *state = other;
+    return NULL;
+}
+
+/* After a conditional a buffer is in the lesser state of both bodies. What a body has defined of
+ * symbols ends with it. */
 static hn_status check_cond(verifier *v, uint8_t *state, const hn_line *line, uint32_t i,
                             uint32_t end, uint32_t depth) {
     uint32_t count = v->w->buffers.count, middle = i + 1 + line->then_count;
@@ -355,11 +282,8 @@ static hn_status check_cond(verifier *v, uint8_t *state, const hn_line *line, ui
     memcpy(before, state, all);
     HN_TRY(check_block(v, state, i + 1, middle, depth + 1));
     HN_TRY(check_block(v, other, middle, middle + line->otherwise_count, depth + 1));
-    for (uint32_t b = 0; b < count; b++) {
-        bool freed = state[b] >= FREED || other[b] >= FREED;
-        if (freed) state[b] = FREED;
-        else if (other[b] < state[b]) state[b] = other[b];
-    }
+    for (uint32_t b = 0; b < count; b++)
+        HN_TRY(join_buffer(v, before[b], &state[b], other[b], b, i));
     memcpy(state + count, before + count, v->data.count);
     return NULL;
 }
@@ -447,13 +371,15 @@ static hn_status check_output_buffer(verifier *v, const uint8_t *state, const hn
                          .sizes = o->sizes,
                          .strides = o->strides,
                          .offset_elems = hn_woutput_offset(w, o)};
-    return hn_status_annotate(check_shape(w, &tensor, o->buffer), "output %u", i);
+    return hn_status_annotate(hn_wrapper_shape_verify(w, &tensor, o->buffer), "output %u", i);
 }
 
 static hn_status check_outputs(verifier *v, const uint8_t *state) {
     const hn_wrapper *w = v->w;
     for (uint32_t i = 0; i < w->outputs.count; i++) {
         const hn_woutput *o = &w->outputs.items[i];
+        if ((uint32_t)o->kind > HN_WOUTPUT_SCALAR)
+            return BAD("output %u is of unknown kind %d", i, (int)o->kind);
         if (o->kind == HN_WOUTPUT_SCALAR) {
             if (o->scalar.kind == HN_ARG_INT)
                 HN_TRY(check_expr(v, state, o->scalar.as.expr, w->lines.count));
@@ -468,10 +394,21 @@ static hn_status check_outputs(verifier *v, const uint8_t *state) {
     return NULL;
 }
 
+/* All but what lives to the end: outputs, and memory of the host that a device still copies. */
+static hn_status check_freed(const verifier *v, const uint8_t *state) {
+    hn_wlives lives;
+    HN_TRY(hn_wrapper_lives(v->w, v->arena, &lives));
+    for (hn_wbuf b = 1; b < v->w->buffers.count; b++)
+        if (v->w->buffers.items[b].kind == HN_WBUF_TEMP && is_held(state[b]) &&
+            lives.buffers[b].used && lives.buffers[b].last != v->w->lines.count)
+            return BAD("buffer %u is never freed", b);
+    return NULL;
+}
+
 static hn_status run(verifier *v) {
     const hn_wrapper *w = v->w;
     uint8_t *state;
-    HN_TRY(check_buffer_table(w));
+    HN_TRY(hn_wrapper_buffers_verify(w));
     hn_map_init(&v->data, v->arena);
     for (uint32_t i = 0; i < w->lines.count; i++) {
         const hn_line *line = &w->lines.items[i];
@@ -488,7 +425,8 @@ static hn_status run(verifier *v) {
     HN_TRY(check_block(v, state, 0, w->lines.count, 0));
     HN_TRY(check_outputs(v, state));
     HN_TRY(hn_wrapper_devices_verify(w, v->arena));
-    return hn_wrapper_reuse_verify(w, v->arena);
+    HN_TRY(hn_wrapper_reuse_verify(w, v->arena));
+    return v->has_memory_lines ? check_freed(v, state) : NULL;
 }
 
 hn_status hn_wrapper_verify(const hn_wrapper *w) {

@@ -1,6 +1,8 @@
 /* test_text.c: the text form of wrapper IR reads back; what is broken is refused. */
 #include "unit/harness.h"
-#include "wrapper/wrapper.h"
+#include "wrapper/numbering.h"
+#include "wrapper/to_bundle.h"
+#include "wrapper/to_source.h"
 
 static const char *const sample =
     "wrapper {\n"
@@ -202,6 +204,78 @@ static void refuse(const char *head, const char *lines, const char *message) {
     "buffer b1 : input f32[4] source 0 buffer b2 : view f32[2] buffer b3 : temp f32[2] bytes(8) "  \
     "kernel k1 : object 0 input \"x\" : f32[4] strides [1] in b1 "
 
+/* A wrapper of one temporary, which is no tensor. */
+static void check_buffer_refused(hn_wbuffer buffer, const char *message) {
+    hn_arena arena;
+    hn_sym *sym;
+    hn_wrapper *w;
+    hn_wbuf b;
+    hn_arena_init(&arena);
+    EXPECT_OK(hn_sym_create(&arena, &sym));
+    EXPECT_OK(hn_wrapper_create(&arena, sym, NULL, &w));
+    hn_expr dims[HN_MAX_RANK + 1];
+    for (uint32_t d = 0; d <= HN_MAX_RANK; d++) dims[d] = hn_sym_int(sym, 1);
+    if (!buffer.rank) dims[0] = 0, buffer.rank = 1;
+    if (!buffer.kind) buffer.kind = HN_WBUF_TEMP;
+    buffer.dtype = HN_DTYPE_F32, buffer.sizes = buffer.strides = dims,
+    buffer.bytes = hn_sym_int(sym, 4);
+    EXPECT_OK(hn_wrapper_add_buffer(w, buffer, &b));
+    EXPECT_ERROR(hn_wrapper_verify(w), HN_INTERNAL, message);
+    hn_arena_deinit(&arena);
+}
+
+/* b1 and b3 are inputs, b2 a temporary, b4 an output. */
+#define HELD                                                                                       \
+    "buffer b1 : input f32[4] source 0 buffer b2 : temp f32[4] bytes(16) "                         \
+    "buffer b3 : input bool[] source 1 buffer b4 : output f32[4] bytes(16) kernel k1 : object 0 "  \
+    "input \"x\" : f32[4] strides [1] in b1 input \"p\" : bool[] strides [] in b3 "
+
+/* On every path what is allocated is freed once; calls with several results have them all. */
+TEST(verify_accepts) {
+    static const char *const right[] = {
+        HELD "allocate b2 call k1(out b2 f32) extent(1) free b2",
+        HELD "allocate b2 cond(b3 bool) { free b2 } else { free b2 }",
+        HELD "cond(b3 bool) { allocate b2 call k1(out b2 f32) extent(1) free b2 } else { }",
+        "buffer b1 : input f32[2, 2] source 0 buffer b2 : temp f32[2, 2] bytes(16) buffer b3 : temp i64[2, 2] bytes(32) "
+        "buffer b4 : output i64[2, 2] bytes(32) kernel k1 : object 0 input \"x\" : f32[2, 2] strides [2, 1] in b1 "
+        "extern sort(out b2 f32, out b3 i64, b1 f32) params [1, 2, 3, 4, 0, 1] "
+        "call k1(b2 f32, b3 i64, out b4 i64) extent(1) output tensor \"y\" : i64[2, 2] strides [2, 1] in b4"};
+    for (size_t i = 0; i < sizeof right / sizeof right[0]; i++) EXPECT_OK(verify("", right[i]));
+}
+
+/* Every printer and the verifier say the number of a kind that there is not. */
+TEST(unknown_kinds) {
+    hn_arena arena;
+    hn_wrapper *w;
+    hn_strbuf out;
+    hn_memory_plan plan = {0};
+    hn_wnumbering numbering;
+    static const uint64_t offsets[4];
+    hn_arena_init(&arena);
+    hn_strbuf_init(&out);
+    EXPECT_OK(parse("wrapper { comment text \"c\" }", &arena, &w));
+    EXPECT_OK(hn_wrapper_plan(w, &plan));
+    w->lines.items[0].kind = (hn_line_kind)99;
+    EXPECT_ERROR(hn_wrapper_verify(w), HN_INTERNAL, "line 0 is of unknown kind 99");
+    hn_wrapper_print(w, &out);
+    EXPECT(out.ptr && strstr(out.ptr, "\n  kind 99\n"));
+    hn_strbuf_reset(&out);
+    hn_wrapper_print_json(w, &out);
+    EXPECT(out.ptr && strstr(out.ptr, "{\"kind\":99"));
+    hn_strbuf_reset(&out);
+    EXPECT_ERROR(
+        hn_wrapper_to_bundle(w, &plan, &(hn_bundle_objects){0}, &(hn_to_bundle_options){0}, &out),
+        HN_INTERNAL, "line 0 is of unknown kind 99");
+    EXPECT_OK(hn_wrapper_number(w, &plan, &arena, &numbering));
+    const hn_to_source source = {
+        .numbering = &numbering, .weight_offsets = offsets, .arena = &arena};
+    EXPECT_ERROR(hn_wrapper_to_source(&source, &out), HN_UNSUPPORTED, "kind 99");
+    hn_strbuf_deinit(&out);
+    hn_arena_deinit(&arena);
+    check_buffer_refused((hn_wbuffer){.kind = (hn_wbuf_kind)77, .rank = 1},
+                         "buffer 1 is of unknown kind 77");
+}
+
 TEST(verify_finds) {
     static const struct {
         const char *text, *message;
@@ -276,6 +350,20 @@ TEST(verify_finds) {
          "buffer 2 on opencl is a view of one on cpu"},
         {"buffer b1 : temp f32[2] bytes(8) buffer b2 : view f32[2] bytes(8) view b2 of b1",
          "buffer 2 is a view and has bytes of its own"},
+        {HELD "free b1", "line 0: buffer 1 is no temporary and cannot be freed"},
+        {HELD "allocate b4 call k1(out b4 f32) extent(1) free b4",
+         "line 2: buffer 4 is no temporary and cannot be freed"},
+        {HELD "allocate b2 call k1(out b2 f32) extent(1)", "buffer 2 is never freed"},
+        {HELD "allocate b2 free b2 free b2", "line 2: buffer 2 is not there to be freed"},
+        {HELD "allocate b2 cond(b3 bool) { free b2 } else { }",
+         "line 1: buffer 2 is freed in one body of the conditional only"},
+        {HELD "allocate b2 free b2 cond(b3 bool) { free b2 } else { free b2 }",
+         "line 3: buffer 2 is not there to be freed"},
+        {HELD "cond(b3 bool) { allocate b2 call k1(out b2 f32) extent(1) } else { }",
+         "line 0: buffer 2 is allocated in a body and not freed in it"},
+        {"buffer b1 : input f32[2, 2] source 0 buffer b2 : temp f32[2, 2] bytes(16) buffer b3 : temp i64[2, 2] bytes(32) "
+         "input \"x\" : f32[2, 2] strides [2, 1] in b1 extern sort(out b2 f32, b3 i64, b1 f32) params [1, 2, 3, 4, 0, 1]",
+         "line 0: sort writes operand 1"},
         {"comment", "a comment that says nothing"},
         {"comment origins [2, 1]", "its nodes are not in ascending order"},
         {"comment origins [0]", "its nodes are not in ascending order"},
@@ -361,25 +449,6 @@ TEST(verify_finds_of_devices) {
            ON_DEVICE "copy b5 from b1", "the program is for opencl and for cuda");
     for (size_t i = 0; i < sizeof right / sizeof right[0]; i++)
         EXPECT_OK(verify(TWO_MEMORIES KERNEL, right[i]));
-}
-
-/* A wrapper of one temporary, which is no tensor. */
-static void check_buffer_refused(hn_wbuffer buffer, const char *message) {
-    hn_arena arena;
-    hn_sym *sym;
-    hn_wrapper *w;
-    hn_wbuf b;
-    hn_arena_init(&arena);
-    EXPECT_OK(hn_sym_create(&arena, &sym));
-    EXPECT_OK(hn_wrapper_create(&arena, sym, NULL, &w));
-    hn_expr dims[HN_MAX_RANK + 1];
-    for (uint32_t d = 0; d <= HN_MAX_RANK; d++) dims[d] = hn_sym_int(sym, 1);
-    if (!buffer.rank) dims[0] = 0, buffer.rank = 1;
-    buffer.kind = HN_WBUF_TEMP, buffer.dtype = HN_DTYPE_F32, buffer.sizes = buffer.strides = dims,
-    buffer.bytes = hn_sym_int(sym, 4);
-    EXPECT_OK(hn_wrapper_add_buffer(w, buffer, &b));
-    EXPECT_ERROR(hn_wrapper_verify(w), HN_INTERNAL, message);
-    hn_arena_deinit(&arena);
 }
 
 TEST(no_tensor_of_a_device) {
