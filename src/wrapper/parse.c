@@ -1,29 +1,4 @@
-/* parse.c: reads the text form of wrapper IR.
- *
- *   wrapper    = "wrapper" "{" symbol* guard* buffer* kernel* input* line* output* "}"
- *   symbol     = "symbol" ("size" | "data") NAME "in" "[" bound "," bound "]" ["divisor" INT]
- *                ["hint" INT]
- *   guard      = "guard" EXPR ("==" | "!=" | "<=" | "<") EXPR STRING
- *   buffer     = "buffer" "b"N ":" KIND DTYPE layout ["on" DEVICE] ["source" INT] ["offset" INT]
- *                ["bytes" "(" EXPR ")"] ["name" STRING]
- *   layout     = exprs ["strides" exprs]      strides left out: row-major
- *   kernel     = "kernel" "k"N ":" "object" INT ["name" STRING]
- *   input      = "input" STRING ":" (scalar | tensor ["in" b])
- *   output     = "output" ("tensor" | "mutation" | "scalar") STRING ["target" INT] ":"
- *                (scalar | tensor "in" b)
- *   tensor     = DTYPE exprs "strides" exprs
- *   scalar     = "int" "(" EXPR ")" | "float" "(" FLOAT ")" | "true" | "false" | "string" STRING
- *                | "none"
- *   line       = head ["origin" INT] ["origins" "[" INT {"," INT} "]"] ["text" STRING]
- *                ["{" line* "}" "else" "{" line* "}"]
- *   head       = "comment" | "allocate" b | "free" b | ("reuse" | "copy") b "from" b
- *                | "view" b "of" b ["at" "(" EXPR ")"] | "wait" DEVICE | call
- *   operands   = [operand {"," operand}]
- *   operand    = "none" | ["out"] b DTYPE ["at" "(" EXPR ")"] ["over" "[" INT {"," INT} "]"]
- *   call       = ("call" "k"N | "extern" KIND | "assert" | "define" | "cond") "(" operands ")"
- *                ["params" exprs] ["extent" "(" EXPR ")"] ["grain" INT] ["threads" INT]
- *                ["shared" INT] ["scratch" "(" EXPR ")"]
- *                ["symbol" "(" EXPR ")"] ["on" DEVICE]
+/* parse.c: reads the text form of wrapper IR, whose grammar is in docs/wrapper-ir.md, section 2.
  *
  * What the text says is not believed: hn_wrapper_verify comes after. */
 #include "wrapper/names.h"

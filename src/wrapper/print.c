@@ -1,5 +1,4 @@
-/* print.c: the text form of wrapper IR. parse.c reads it; the grammar stands above its
- * functions. */
+/* print.c: the text form of wrapper IR: docs/wrapper-ir.md, section 2. parse.c reads it. */
 #include "wrapper/names.h"
 
 #include "ir/layout_text.h"

@@ -4,7 +4,7 @@
 
 #include "wrapper/lifetime.h"
 
-/* Every REUSE line is as docs/ir.md wants it. For a wrapper whose ids are known to be good.
+/* Every REUSE line is as docs/wrapper-ir.md wants it. For a wrapper whose ids are known to be good.
  * Errors: internal, naming the line and what is wrong with it. */
 hn_status hn_wrapper_reuse_verify(const hn_wrapper *w, hn_arena *arena) HN_MUST_USE;
 
