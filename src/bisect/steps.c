@@ -7,7 +7,7 @@
 #include "bisect/internal.h"
 
 #include "base/hash.h"
-#include "driver/sizes.h"
+#include "bisect/lines.h"
 #include "interp/reference.h"
 
 #include <math.h>
@@ -31,9 +31,7 @@ typedef struct looker {
     hn_bisection *b;
     hn_arena arena;    /* of the whole run */
     hn_arena operands; /* of the step that runs */
-    const hn_line **lines;
-    uint32_t line_count;
-    hn_ref_sizes sizes;
+    hn_run_lines lines;
     hn_line_memory *memory; /* per operand of the step; NULL: the step is not compared */
     struct {
         content *items;
@@ -83,7 +81,7 @@ static hn_status blame(looker *l, hn_finding_kind kind, uint32_t step, hn_str wh
     hn_module_step_profile profile;
     HN_TRY(hn_module_profile(l->b->whole->module, step, &profile));
     hn_finding *f = hn_bisection_add(l->b, kind);
-    const hn_line *line = step < l->line_count ? l->lines[step] : NULL;
+    const hn_line *line = step < l->lines.count ? l->lines.items[step] : NULL;
     if (line) hn_bisection_origin(l->b, l->b->whole->d.graph, line->origin, f);
     f->step = hn_bisection_keep(l->b, hn_str_of(profile.name));
     f->number = step;
@@ -174,7 +172,7 @@ static hn_status check_places(const hn_step_info *step, const hn_line *line, hn_
 
 static hn_status check_results(looker *l, const hn_step_info *step, const hn_line *line,
                                hn_strbuf *why) {
-    const hn_reference_how how = {.sizes = l->sizes, .is_wide = true};
+    const hn_reference_how how = {.sizes = l->lines.sizes, .is_wide = true};
     hn_status status = hn_line_reference(line, &how, l->memory);
     if (hn_status_code(status) == HN_INTERNAL || hn_status_code(status) == HN_UNSUPPORTED) {
         hn_status_free(status); /* a size that only the data tells: no reference */
@@ -249,13 +247,13 @@ static hn_status blame_step(looker *l, const hn_step_info *step, const hn_line *
 
 static hn_status after(void *user, const hn_step_info *step, uint64_t *note) {
     looker *l = user;
-    const hn_line *line = step->index < l->line_count ? l->lines[step->index] : NULL;
+    const hn_line *line = step->index < l->lines.count ? l->lines.items[step->index] : NULL;
     hn_strbuf why;
     (void)note;
     if (l->found || step->has_failed || !l->memory) return NULL;
     HN_TRY(note_writes(l, step));
     if (!line || hn_line_reference_missing(line)) return NULL;
-    hn_bisection_note(l->b, "step %u of %u, '%s'", step->index, l->line_count, step->name);
+    hn_bisection_note(l->b, "step %u of %u, '%s'", step->index, l->lines.count, step->name);
     hn_strbuf_init(&why);
     hn_status status = check_results(l, step, line, &why);
     if (!status && why.len) status = blame_step(l, step, line, hn_strbuf_str(&why));
@@ -265,38 +263,10 @@ static hn_status after(void *user, const hn_step_info *step, uint64_t *note) {
 
 /* --- the run --- */
 
-static hn_status find_lines(looker *l) {
-    const hn_wrapper *w = l->b->whole->wrapper;
-    HN_NEW(&l->arena, l->lines, w->lines.count);
-    for (uint32_t k = 0; k < w->lines.count; k++)
-        if (hn_line_is_step(w->lines.items[k].kind)) l->lines[l->line_count++] = &w->lines.items[k];
-    /* of another program than the module's: then nothing is compared */
-    if (l->line_count != hn_module_step_count(l->b->whole->module)) l->line_count = 0;
-    return NULL;
-}
-
-static hn_status find_sizes(looker *l) {
-    const hn_subject *s = l->b->s;
-    hn_input_sizes *inputs;
-    hn_size_values values;
-    bool fit;
-    HN_NEW(&l->arena, inputs, s->input_count);
-    for (uint32_t k = 0; k < s->input_count; k++) {
-        const hn_tensor *t = s->inputs[k];
-        inputs[k] = (hn_input_sizes){.rank = hn_tensor_rank(t), .sizes = hn_tensor_sizes(t)};
-        inputs[k].has_value = t && !inputs[k].rank && hn_tensor_type(t) == HN_I64;
-        if (inputs[k].has_value) HN_TRY(hn_tensor_copy_out(t, &inputs[k].value));
-    }
-    HN_TRY(hn_sizes_bind(l->b->whole->d.graph, inputs, s->input_count, &l->arena, &values, &fit));
-    l->sizes = (hn_ref_sizes){values.symbols, values.values, values.count};
-    return NULL;
-}
-
 static hn_status look(looker *l) {
     hn_arena arena;
     hn_results results;
-    HN_TRY(find_lines(l));
-    HN_TRY(find_sizes(l));
+    HN_TRY(hn_run_lines_init(l->b->s, l->b->whole, &l->arena, &l->lines));
     const hn_step_hook hook = {.before = before, .after = after, .user = l};
     HN_TRY(hn_module_hook_add(l->b->whole->module, &hook));
     hn_arena_init(&arena);

@@ -1,86 +1,16 @@
 /* bisect.c: `henry bisect`: which kernel, fusion, pass or rewrite makes a model's results wrong. */
-#include "tool.h"
+#include "subject.h"
 
 #include "base/log.h"
 #include "base/trace.h"
 #include "bisect/bisect.h"
 
-#include <stdlib.h>
-
 typedef struct state {
     const tool_options *options;
-    hn_compile_options compile;
-    hn_module_options load;
-    hn_subject subject;
-    hn_build whole;
-    bool has_subject, has_build;
-    hn_arena arena;
-    hn_tensor **inputs;
-    uint32_t input_count;
+    tool_subject model;
     int64_t begin_ns;
     bool shows_progress;
 } state;
-
-/* --- the model --- */
-
-static hn_status read_expected(state *s) {
-    const tool_list *files = &s->options->expects;
-    const uint32_t outputs = hn_module_output_count(s->whole.module);
-    hn_ref_tensor *expected;
-    if (files->count > outputs)
-        return HN_ERROR(HN_INVALID_ARGUMENT,
-                        "--expect is given %u times, and the model has %u output%s", files->count,
-                        outputs, outputs == 1 ? "" : "s");
-    if (!files->count) return NULL;
-    HN_NEW(&s->arena, expected, files->count);
-    for (uint32_t k = 0; k < files->count; k++) {
-        hn_module_value_info info;
-        HN_TRY(hn_module_output_info(s->whole.module, k, &info));
-        HN_TRY(tool_array_read(&s->arena, files->items[k], info.type, &expected[k]));
-    }
-    s->subject.expected = expected;
-    s->subject.expected_count = files->count;
-    return NULL;
-}
-
-/* Weights that the interpreter takes a few seconds for. */
-enum { INTERPRETED_BYTES = 32 << 20 };
-
-static uint64_t weight_bytes(const hn_graph *graph) {
-    uint64_t bytes = 0;
-    for (uint32_t k = 1; k < graph->storages.count; k++)
-        bytes += graph->storages.items[k].size_bytes;
-    return bytes;
-}
-
-static hn_status open_model(state *s) {
-    const hn_driver_limits all = {.pass = hn_driver_last_pass()};
-    tool_compile_options(s->options, &s->compile);
-    tool_load_options(s->options, &s->load);
-    s->has_subject = true;
-    HN_TRY(hn_subject_init(
-        &s->subject, s->options->args.items[0],
-        &(hn_subject_options){&s->compile, &s->load, s->options->rtol, s->options->atol}));
-    s->has_build = true;
-    HN_TRY(hn_build_graph(&s->subject, &all, &s->whole));
-    s->subject.runs_programs = weight_bytes(s->whole.d.graph) > INTERPRETED_BYTES;
-    HN_TRY(hn_build_module(&s->subject, &s->whole));
-    s->input_count = hn_module_input_count(s->whole.module);
-    s->inputs = calloc(s->input_count + 1u, sizeof *s->inputs);
-    if (!s->inputs) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory");
-    HN_TRY(tool_inputs_read(s->whole.module, &s->options->inputs, s->inputs));
-    s->subject.inputs = s->inputs;
-    s->subject.input_count = s->input_count;
-    return read_expected(s);
-}
-
-static void deinit(state *s) {
-    if (s->has_build) hn_build_deinit(&s->whole);
-    if (s->has_subject) hn_subject_deinit(&s->subject);
-    if (s->inputs) tool_tensors_release(s->inputs, s->input_count);
-    free(s->inputs);
-    hn_arena_deinit(&s->arena);
-}
 
 /* --- reports --- */
 
@@ -180,9 +110,8 @@ static hn_status print_json(const state *s, const hn_bisect_result *r) {
 }
 
 static hn_status run(state *s, hn_bisect_result *r) {
-    HN_TRY(tool_device_check(s->options));
-    HN_TRY(open_model(s));
-    hn_status status = hn_bisect(&s->subject, &s->whole, note, s, r);
+    HN_TRY(tool_subject_open(s->options, &s->model));
+    hn_status status = hn_bisect(&s->model.subject, &s->model.whole, note, s, r);
     if (s->shows_progress) fputs("\r\033[K", stderr);
     HN_TRY(status);
     return s->options->json ? print_json(s, r) : print_text(r);
@@ -193,15 +122,8 @@ int tool_cmd_bisect(const tool_options *options) {
                .begin_ns = hn_now_ns(),
                .shows_progress = tool_is_terminal() && !options->json};
     hn_bisect_result result = {.is_wrong = false};
-    tool_kind kind;
-    hn_status status = tool_kind_of(options->args.items[0], &kind);
-    if (!status && kind == TOOL_HNB)
-        status = HN_ERROR(HN_INVALID_ARGUMENT,
-                          "'%s' is a bundle; bisect needs the model that it was compiled from",
-                          options->args.items[0]);
-    hn_arena_init(&s.arena);
-    if (!status) status = run(&s, &result);
-    deinit(&s);
+    hn_status status = run(&s, &result);
+    tool_subject_deinit(&s.model);
     const int failed = tool_report(status);
     return failed ? failed : result.is_wrong ? TOOL_FAILED : TOOL_OK;
 }

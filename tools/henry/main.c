@@ -64,6 +64,11 @@ static const tool_command commands[] = {
      "with its reference, and rewrites and fusions are left out by halves until the first wrong one is found. The exit status\n"
      "is 1 when something is wrong.\n",
      tool_cmd_bisect},
+    {"repro", TOOL_USE_REPRO, 1, 1, "MODEL.pt2 --kernel K -o DIR [--input F.npy]... [options]",
+     "write one kernel with its inputs and expected results into a folder of its own",
+     "'make' in DIR builds the kernel with a C compiler alone, runs it, compares it with what the reference interpreter computed,\n"
+     "and times it. For OpenCL and CUDA the folder has the text, the operands and how the kernel is launched.\n",
+     tool_cmd_repro},
     {"doctor", TOOL_USE_DOCTOR, 0, 0, "[options]",
      "check compiler, worker, CPU, cache, disk and limits, and say how to fix them", "",
      tool_cmd_doctor},

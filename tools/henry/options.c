@@ -31,13 +31,13 @@ typedef struct option_row {
 } option_row;
 
 #define AT(field) offsetof(tool_options, field)
-#define FINDS     (TOOL_USE_BISECT)
+#define FINDS     (TOOL_USE_BISECT | TOOL_USE_REPRO)
 #define RUNS      (TOOL_USE_RUN | TOOL_USE_BENCH)
 #define COMPILES  (TOOL_USE_RUN | TOOL_USE_BENCH | TOOL_USE_COMPILE)
 #define STORES    (COMPILES | FINDS | TOOL_USE_CACHE | TOOL_USE_KERNEL | TOOL_USE_DOCTOR)
 #define PRINTS_JSON                                                                                \
     (COMPILES | TOOL_USE_INSPECT | TOOL_USE_CACHE | TOOL_USE_DOCTOR | TOOL_USE_VERSION |           \
-     TOOL_USE_KERNEL | FINDS)
+     TOOL_USE_KERNEL | TOOL_USE_BISECT)
 #define SOURCES (TOOL_USE_KERNEL | TOOL_USE_CACHE)
 #define TRUSTS  (TOOL_USE_RUN | TOOL_USE_BENCH | TOOL_USE_INSPECT | TOOL_USE_BUNDLE)
 #define ALL     0xffffu
@@ -53,14 +53,16 @@ static const option_row rows[] = {
     {"--compare", NULL, OPTION_TEXT, TOOL_USE_RUN, AT(compare), "DIR",
      "compare each node with the tensors saved there by --debug-tensors or tools/save_tensors.py",
      0, 0},
-    {"--rtol", NULL, OPTION_NUMBER, TOOL_USE_RUN | FINDS, AT(rtol), "X",
+    {"--rtol", NULL, OPTION_NUMBER, TOOL_USE_RUN | TOOL_USE_BISECT, AT(rtol), "X",
      "relative tolerance of --expect and --compare (default: by type, 1.3e-6 for f32)", 0, 0},
-    {"--atol", NULL, OPTION_NUMBER, TOOL_USE_RUN | FINDS, AT(atol), "X",
+    {"--atol", NULL, OPTION_NUMBER, TOOL_USE_RUN | TOOL_USE_BISECT, AT(atol), "X",
      "absolute tolerance of --expect and --compare (default: by type, 1e-5 for f32)", 0, 0},
     {"--output", "-o", OPTION_TEXT,
      TOOL_USE_COMPILE | TOOL_USE_KERNEL | TOOL_USE_OPT | TOOL_USE_INSPECT | TOOL_USE_CACHE |
-         TOOL_USE_BUNDLE,
+         TOOL_USE_BUNDLE | TOOL_USE_REPRO,
      AT(output), "FILE", "where to write; '-' is standard output, for text and JSON", 0, 0},
+    {"--kernel", "-k", OPTION_TEXT, TOOL_USE_REPRO, AT(kernel), "K",
+     "the kernel, by name or by the number of its step", 0, 0},
     {"--repeat", "-n", OPTION_COUNT, RUNS, AT(repeat), "N",
      "number of runs (default of bench: one second, at least 20 runs; of run: 1)", 0, 0},
     {"--size", NULL, OPTION_LIST, TOOL_USE_BENCH, AT(sizes), "NAME=N",

@@ -30,7 +30,7 @@ typedef struct tool_options {
     tool_list inputs, expects, passes, sizes, entries, flags, targets, variables, trusts;
     const char *output_dir, *output, *cache_dir, *cache_tag, *remote, *stats, *trace, *log,
         *model_name, *target, *emit, *dump_after;
-    const char *device, *weights, *weights_file, *language, *key, *debug_tensors, *compare;
+    const char *device, *weights, *weights_file, *language, *key, *debug_tensors, *compare, *kernel;
     int64_t threads, repeat, compile_threads, max_bytes, index; /* -1: not given */
     double rtol, atol;                                          /* negative: by dtype */
     /* a bit for each option of the table in options.c that is on the command line */
@@ -50,7 +50,8 @@ typedef enum tool_use {
     TOOL_USE_VERSION = 128,
     TOOL_USE_KERNEL = 256,
     TOOL_USE_BUNDLE = 512,
-    TOOL_USE_BISECT = 1024
+    TOOL_USE_BISECT = 1024,
+    TOOL_USE_REPRO = 2048
 } tool_use;
 
 /* A row of the table of commands. */
@@ -268,5 +269,6 @@ int tool_cmd_version(const tool_options *options);
 int tool_cmd_kernel(const tool_options *options);
 int tool_cmd_bundle(const tool_options *options);
 int tool_cmd_bisect(const tool_options *options);
+int tool_cmd_repro(const tool_options *options);
 
 #endif

@@ -1,0 +1,301 @@
+/* repro.c: see the header. */
+#include "bisect/repro.h"
+
+#include "bisect/lines.h"
+#include "driver/project.h"
+#include "interp/reference.h"
+#include "toolchain/toolchain.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* share/repro/main.c */
+__asm__(".pushsection .rodata\n.hidden hn_repro_main\n.globl hn_repro_main\nhn_repro_main:\n"
+        ".incbin \"" HN_REPRO_MAIN "\"\n.hidden hn_repro_main_end\n.globl hn_repro_main_end\n"
+        "hn_repro_main_end:\n.byte 0\n.popsection\n");
+extern const char hn_repro_main[], hn_repro_main_end[];
+
+/* An operand at the kernel's first call. */
+typedef struct kept {
+    hn_step_operand info;
+    uint32_t same_as; /* the first operand that is the same buffer */
+    uint8_t *before;
+    hn_line_memory expected; /* shared by operands of one buffer */
+} kept;
+
+typedef struct repro {
+    hn_subject *s;
+    hn_build *b;
+    const hn_repro_options *options;
+    hn_arena arena;
+    hn_run_lines lines;
+    const hn_line *line; /* NULL: not met yet */
+    uint32_t step, count;
+    kept *operands;
+    hn_project project;
+    char source[32]; /* the name of the kernel's file */
+} repro;
+
+/* --- what the kernel is given --- */
+
+static bool is_wanted(const repro *r, const hn_step_info *step) {
+    char number[16];
+    snprintf(number, sizeof number, "%" PRIu32, step->index);
+    return hn_str_eq(r->options->kernel, hn_str_of(step->name)) ||
+           hn_str_eq(r->options->kernel, hn_str_of(number));
+}
+
+static hn_status keep_operand(repro *r, const hn_step_info *step, uint32_t k) {
+    kept *o = &r->operands[k];
+    HN_TRY(hn_step_operand_get(step, k, &o->info));
+    o->same_as = 0;
+    while (o->same_as < k && r->operands[o->same_as].info.buffer != o->info.buffer) o->same_as++;
+    if (o->same_as < k) {
+        o->before = r->operands[o->same_as].before;
+        o->expected = r->operands[o->same_as].expected;
+        return NULL;
+    }
+    HN_NEW(&r->arena, o->before, o->info.bytes + 1);
+    HN_NEW(&r->arena, o->expected.bytes, o->info.bytes + 1);
+    o->expected.len = o->info.bytes;
+    if (!o->info.data) return NULL;
+    HN_TRY(hn_step_operand_read(step, k, o->before, (size_t)o->info.bytes));
+    memcpy(o->expected.bytes, o->before, (size_t)o->info.bytes);
+    return NULL;
+}
+
+static hn_status before(void *user, const hn_step_info *step, uint64_t *note) {
+    repro *r = user;
+    (void)note;
+    if (r->line || !is_wanted(r, step)) return NULL;
+    if (step->kind != HN_MODULE_STEP_KERNEL || step->index >= r->lines.count)
+        return HN_ERROR(HN_UNSUPPORTED, "step %u, '%s', is no kernel", step->index, step->name);
+    r->line = r->lines.items[step->index];
+    r->step = step->index;
+    r->count = step->operand_count;
+    HN_NEW(&r->arena, r->operands, r->count);
+    for (uint32_t k = 0; k < r->count; k++) HN_TRY(keep_operand(r, step, k));
+    return NULL;
+}
+
+static hn_status run_model(repro *r) {
+    const hn_step_hook hook = {.before = before, .user = r};
+    hn_results results;
+    HN_TRY(hn_module_hook_add(r->b->module, &hook));
+    hn_status status = hn_build_run(r->s, r->b, &r->arena, &results);
+    hn_status removed = hn_module_hook_remove(r->b->module, &hook);
+    if (status) {
+        hn_status_free(removed);
+        return status;
+    }
+    HN_TRY(removed);
+    return r->line ? NULL
+                   : HN_ERROR(HN_NOT_FOUND,
+                              "no step of the run calls '" HN_STR_FMT
+                              "'; 'henry run --profile' lists the steps",
+                              HN_STR_ARG(r->options->kernel));
+}
+
+static hn_status run_reference(repro *r) {
+    hn_line_memory *memory;
+    HN_NEW(&r->arena, memory, r->count);
+    for (uint32_t k = 0; k < r->count; k++)
+        if (r->operands[k].info.buffer) memory[k] = r->operands[k].expected;
+    return hn_line_reference(r->line, &(hn_reference_how){.sizes = r->lines.sizes, .is_wide = true},
+                             memory);
+}
+
+/* --- the files --- */
+
+static hn_status add_file(repro *r, const char *name, const void *bytes, size_t len) {
+    hn_str *part;
+    HN_NEW(&r->arena, part, 1);
+    char *copy = hn_arena_strndup(&r->arena, name, strlen(name));
+    if (!copy) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory for '%s'", name);
+    *part = (hn_str){bytes, len};
+    return hn_project_add(&r->project, hn_str_of(copy), part, 1);
+}
+
+static hn_status add_text(repro *r, const char *name, const hn_strbuf *text) {
+    HN_TRY(hn_strbuf_status(text));
+    const char *copy = hn_arena_strndup(&r->arena, text->ptr ? text->ptr : "", text->len);
+    if (!copy) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory for '%s'", name);
+    return add_file(r, name, copy, text->len);
+}
+
+static hn_status add_operands(repro *r) {
+    for (uint32_t k = 0; k < r->count; k++) {
+        const kept *o = &r->operands[k];
+        char name[32];
+        if (!o->info.buffer) continue;
+        snprintf(name, sizeof name, "operand_%u.bin", k);
+        if (o->same_as == k) HN_TRY(add_file(r, name, o->before, (size_t)o->info.bytes));
+        snprintf(name, sizeof name, "expected_%u.bin", k);
+        if (o->info.is_written) HN_TRY(add_file(r, name, o->expected.bytes, (size_t)o->info.bytes));
+    }
+    return NULL;
+}
+
+static const hn_kernel_code *find_code(const repro *r) {
+    const hn_driver_level *level = &r->b->d.levels[0];
+    const hn_str name = r->b->wrapper->kernels.items[r->line->kernel].name;
+    for (uint32_t k = 0; k < level->unique.count; k++)
+        if (hn_str_eq(name, hn_str_of(level->unique.items[k]->name))) return level->unique.items[k];
+    return NULL;
+}
+
+/* "kernel.c" */
+static hn_status name_source(repro *r, const hn_target *target) {
+    const hn_toolchain_row *row;
+    HN_TRY(hn_toolchain_row_find(hn_str_of(target->kind->language), &row));
+    snprintf(r->source, sizeof r->source, "kernel%s", row->suffixes[0]);
+    return NULL;
+}
+
+static hn_status add_source(repro *r, const hn_target *target) {
+    const hn_kernel_code *code = find_code(r);
+    hn_strbuf text;
+    if (!code) return HN_ERROR(HN_INTERNAL, "the kernel of step %u has no text", r->step);
+    hn_strbuf_init(&text);
+    hn_status status = target->kind->unit(&code, 1, target, &text);
+    if (!status) status = add_text(r, r->source, &text);
+    hn_strbuf_deinit(&text);
+    return status;
+}
+
+static hn_status eval(const repro *r, hn_expr e, int64_t *out) {
+    const hn_ref_sizes *s = &r->lines.sizes;
+    *out = 0;
+    if (!e || hn_sym_eval(r->b->d.sym, e, s->symbols, s->values, s->count, out)) return NULL;
+    return HN_ERROR(HN_UNSUPPORTED, "a size of the kernel is known only when the program runs");
+}
+
+static void print_operand(const repro *r, uint32_t k, hn_strbuf *out) {
+    const kept *o = &r->operands[k];
+    const hn_dtype_info *facts = hn_dtype_facts((hn_dtype)o->info.type);
+    hn_strbuf_printf(out, "    {\"operand_%u.bin\", ", o->same_as);
+    if (o->info.is_written) hn_strbuf_printf(out, "\"expected_%u.bin\", ", k);
+    else hn_strbuf_puts(out, "0, ");
+    hn_strbuf_printf(out, "\"%s\", %u, %" PRId64 ", %" PRId64 ", %u}, /* ", facts->name,
+                     facts->size_bytes, o->info.bytes, o->info.offset_bytes, o->same_as);
+    hn_strbuf_clean(out, hn_str_of(o->info.name), true);
+    hn_strbuf_putc(out, '[');
+    for (uint32_t d = 0; d < o->info.rank; d++)
+        hn_strbuf_printf(out, "%s%" PRId64, d ? ", " : "", o->info.sizes[d]);
+    hn_strbuf_puts(out, "] */\n");
+}
+
+static hn_status print_head(const repro *r, hn_strbuf *out) {
+    const hn_line *line = r->line;
+    int64_t extent, scratch, size;
+    HN_TRY(eval(r, line->extent, &extent));
+    HN_TRY(eval(r, line->scratch_bytes, &scratch));
+    hn_strbuf_puts(out, "/* repro.h: written by 'henry repro'. */\n#define REPRO_KERNEL ");
+    const hn_str name = r->b->wrapper->kernels.items[line->kernel].name;
+    hn_strbuf_append(out, name.ptr, name.len);
+    hn_strbuf_printf(out,
+                     "\n#define REPRO_EXTENT %" PRId64 "LL\n#define REPRO_SCRATCH_BYTES %" PRId64
+                     "LL\n#define REPRO_THREADS %u\n#define REPRO_SHARED_BYTES %u\n",
+                     extent, scratch, line->threads, line->shared_bytes);
+    hn_strbuf_puts(out, "static const long long sizes[] = {");
+    for (uint32_t k = 0; k < line->param_count; k++) {
+        HN_TRY(eval(r, line->params[k], &size));
+        hn_strbuf_printf(out, "%" PRId64 ", ", size);
+    }
+    hn_strbuf_puts(out, "0};\n/* `begin`: bytes from the start of the memory to what the kernel is "
+                        "given; `same_as`: the operand whose memory it is */\n"
+                        "static const struct operand {\n"
+                        "    const char *file, *expected, *type;\n"
+                        "    int elem_bytes;\n"
+                        "    long long bytes, begin;\n"
+                        "    int same_as;\n"
+                        "} operands[] = {\n");
+    for (uint32_t k = 0; k < r->count; k++) print_operand(r, k, out);
+    hn_strbuf_puts(out, "};\n");
+    return NULL;
+}
+
+static hn_status add_head(repro *r) {
+    hn_strbuf text;
+    hn_strbuf_init(&text);
+    hn_status status = print_head(r, &text);
+    if (!status) status = add_text(r, "repro.h", &text);
+    hn_strbuf_deinit(&text);
+    return status;
+}
+
+/* A CPU's folder builds and runs by itself. */
+static void print_makefile(const hn_target *target, hn_strbuf *out) {
+    hn_strbuf_puts(out, "CC = cc\nCFLAGS = ");
+    hn_target_put_flags(target, out);
+    hn_strbuf_puts(out, "\n\nrun: repro\n\t./repro\n\n"
+                        "repro: main.c kernel.c repro.h\n"
+                        "\t$(CC) -std=gnu17 $(CFLAGS) -c -o kernel.o kernel.c\n"
+                        "\t$(CC) -std=gnu17 -O2 -o $@ main.c kernel.o -lm\n\n"
+                        "clean:\n\trm -f repro kernel.o\n");
+}
+
+static void print_readme(const repro *r, const hn_target *target, hn_strbuf *out) {
+    const bool is_cpu = target->kind->device == HN_DEVICE_CPU;
+    const hn_origin *origin = &r->b->d.graph->origins.items[r->line->origin];
+    hn_strbuf_printf(
+        out,
+        "# One kernel of a model\n\nStep %u of the program, for '%s', node '" HN_STR_FMT
+        "' (" HN_STR_FMT ").\n\n- `%s`: its text\n"
+        "- `operand_K.bin`: what it was given; `expected_K.bin`: what its reference "
+        "writes there\n- `repro.h`: types, sizes and the launch\n",
+        r->step, target->name, HN_STR_ARG(origin->node), HN_STR_ARG(origin->source), r->source);
+    if (is_cpu) {
+        hn_strbuf_puts(out,
+                       "\n`make` builds it, runs it on one thread, compares and times it.\n"
+                       "What the program does in place (a result over an operand) has memory of "
+                       "its own here.\n");
+        return;
+    }
+    hn_strbuf_puts(out, "\nCompile it with: `");
+    hn_target_put_flags(target, out);
+    hn_strbuf_puts(
+        out, "`.\nLaunch REPRO_EXTENT groups of REPRO_THREADS threads with REPRO_SHARED_BYTES of "
+             "dynamic shared memory.\nArguments: the operands, a pointer to an int that is 0 and "
+             "becomes the number of a check that fails, `sizes` as 64-bit numbers (without the "
+             "0 at the end), and, unless it is 0, memory of REPRO_EXTENT times "
+             "REPRO_SCRATCH_BYTES.\n");
+}
+
+static hn_status add_printed(repro *r, const hn_target *target) {
+    const bool is_cpu = target->kind->device == HN_DEVICE_CPU;
+    hn_strbuf readme, makefile;
+    hn_strbuf_init(&readme);
+    hn_strbuf_init(&makefile);
+    print_readme(r, target, &readme);
+    print_makefile(target, &makefile);
+    hn_status status = add_text(r, "README.md", &readme);
+    if (!status && is_cpu)
+        status = add_file(r, "main.c", hn_repro_main, (size_t)(hn_repro_main_end - hn_repro_main));
+    if (!status && is_cpu) status = add_text(r, "Makefile", &makefile);
+    hn_strbuf_deinit(&makefile);
+    hn_strbuf_deinit(&readme);
+    return status;
+}
+
+static hn_status write(repro *r) {
+    const hn_target *target = &r->b->d.levels[0].target;
+    r->project = (hn_project){.arena = &r->arena};
+    HN_TRY(name_source(r, target));
+    HN_TRY(add_source(r, target));
+    HN_TRY(add_head(r));
+    HN_TRY(add_operands(r));
+    HN_TRY(add_printed(r, target));
+    return hn_project_write(&r->project, r->options->dir, r->options->report, r->options->context);
+}
+
+hn_status hn_repro_write(hn_subject *s, hn_build *whole, const hn_repro_options *options) {
+    repro r = {.s = s, .b = whole, .options = options};
+    hn_arena_init(&r.arena);
+    hn_status status = hn_run_lines_init(s, whole, &r.arena, &r.lines);
+    if (!status) status = run_model(&r);
+    if (!status) status = run_reference(&r);
+    if (!status) status = write(&r);
+    hn_arena_deinit(&r.arena);
+    return status;
+}

@@ -1,0 +1,23 @@
+/* repro.h: one kernel of a model as a folder of its own. */
+#ifndef HN_BISECT_REPRO_H
+#define HN_BISECT_REPRO_H
+
+#include "bisect/subject.h"
+
+typedef struct hn_repro_options {
+    hn_str kernel; /* its name, or the number of its step */
+    const char *dir;
+    /* as of hn_project_write: what became of each file. May be NULL */
+    void (*report)(void *context, const char *what, hn_str name);
+    void *context;
+} hn_repro_options;
+
+/* Runs the model, keeps what the first call of the kernel is given, lets the reference run on it, and
+ * writes the kernel's text, the operands, what is expected, and what is needed to build and run it.
+ * A program for a device gets no main.c: its README says how the kernel is launched.
+ * Errors: not-found for a kernel that the run does not call; unsupported for a call of an operation;
+ * those of a run, and of hn_project_write. */
+hn_status hn_repro_write(hn_subject *s, hn_build *whole,
+                         const hn_repro_options *options) HN_MUST_USE;
+
+#endif
