@@ -450,6 +450,7 @@ static hn_status check_storages(const hn_bundle *b) {
         if (s->where == HNB_STORAGE_BLOB) limit = b->blob_bytes;
         if (s->where == HNB_STORAGE_WEIGHTS) limit = b->weights_bytes;
         if (s->where == HNB_STORAGE_FILE) limit = b->weight_file_bytes;
+        if (s->where == HNB_STORAGE_MADE) continue;
         if (!hn_add_size(s->offset, s->bytes, &end) || end > limit)
             return CORRUPT("storage %u lies outside its file", i);
     }
@@ -476,7 +477,8 @@ static hn_status check_tensors(const hn_bundle *b) {
         const hnb_tensor *t = &b->tensors[i];
         bool ok = str_ok(b, t->name) && t->name.len && t->kind < HNB_TENSOR_KIND_COUNT &&
                   dtype_ok(t->dtype) && dims_ok(b, t->rank, t->dims, 2) &&
-                  t->storage < b->storages_count && t->is_folded <= 1;
+                  t->storage < b->storages_count && t->is_folded <= 1 &&
+                  b->storages[t->storage].where != HNB_STORAGE_MADE;
         if (!ok || !tensor_lies_ok(b, t)) return CORRUPT("tensor %u", i);
     }
     return NULL;
@@ -508,6 +510,7 @@ hn_status hn_bundle_check(const hn_bundle *b) {
     HN_TRY(check_inputs(b));
     HN_TRY(check_symbols(b));
     HN_TRY(check_storages(b));
+    HN_TRY(hn_bundle_check_pieces(b));
     HN_TRY(check_tensors(b));
     HN_TRY(check_buffers(b));
     HN_TRY(check_slots(b));

@@ -261,6 +261,22 @@ static void text_kernel(const hn_bundle *b, uint32_t kernel, hn_strbuf *out) {
     hn_strbuf_putc(out, '\n');
 }
 
+/* The numbers of the storages that a made one has bytes of. */
+static void text_sources(const hn_bundle *b, uint32_t storage, hn_strbuf *out) {
+    hn_strbuf_puts(out, " made of");
+    for (uint64_t k = b->storages[storage].offset; hn_bundle_has_piece(b, storage, k); k++)
+        hn_strbuf_printf(out, " %u", b->pieces[k].source);
+}
+
+static void text_storage(const hn_bundle *b, uint32_t i, hn_strbuf *out) {
+    const hnb_storage *s = &b->storages[i];
+    hn_strbuf_printf(out, "storage %u '%s'", i, hn_bundle_text(b, s->name));
+    if (s->where == HNB_STORAGE_MADE) text_sources(b, i, out);
+    else hn_strbuf_printf(out, " %s at %" PRIu64, hn_bundle_places[s->where], s->offset);
+    hn_strbuf_printf(out, ", %" PRIu64 " bytes%s\n", s->bytes,
+                     s->is_mutable ? ", changed by the program" : "");
+}
+
 static void text_files(const hn_bundle *b, hn_strbuf *out) {
     char hex[HN_DIGEST_HEX_BYTES];
     for (uint32_t i = 0; i < b->objects_count; i++) {
@@ -274,12 +290,7 @@ static void text_files(const hn_bundle *b, hn_strbuf *out) {
                          hn_bundle_text(b, b->targets[o->target].name),
                          o->where == HNB_OBJECT_EMBEDDED ? "embedded" : "reference", o->len, hex);
     }
-    for (uint32_t i = 1; i < b->storages_count; i++) {
-        const hnb_storage *s = &b->storages[i];
-        hn_strbuf_printf(out, "storage %u '%s' %s at %" PRIu64 ", %" PRIu64 " bytes%s\n", i,
-                         hn_bundle_text(b, s->name), hn_bundle_places[s->where], s->offset,
-                         s->bytes, s->is_mutable ? ", changed by the program" : "");
-    }
+    for (uint32_t i = 1; i < b->storages_count; i++) text_storage(b, i, out);
     for (uint32_t i = 0; i < b->weight_files_count; i++)
         hn_strbuf_printf(
             out, "weights file '%s' %s %" PRIu64 " bytes, digest %s\n",

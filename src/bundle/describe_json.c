@@ -300,6 +300,15 @@ static void json_transfers(const hn_bundle *b, hn_strbuf *out) {
     hn_strbuf_putc(out, '}');
 }
 
+/* The numbers of the storages that a made one has bytes of, in this list from 1 on. */
+static void json_sources(const hn_bundle *b, uint32_t storage, hn_strbuf *out) {
+    const uint64_t first = b->storages[storage].offset;
+    json_list(out, "made_of");
+    for (uint64_t k = first; hn_bundle_has_piece(b, storage, k); k++)
+        hn_strbuf_printf(out, "%s%u", k > first ? "," : "", b->pieces[k].source);
+    hn_strbuf_putc(out, ']');
+}
+
 static void json_files(const hn_bundle *b, hn_strbuf *out) {
     json_list(out, "objects");
     for (uint32_t i = 0; i < b->objects_count; i++) {
@@ -318,7 +327,8 @@ static void json_files(const hn_bundle *b, hn_strbuf *out) {
         json_begin(out);
         json_str(b, out, "name", b->storages[i].name);
         json_text(out, "where", hn_str_of(hn_bundle_places[b->storages[i].where]));
-        json_number(out, "offset", b->storages[i].offset);
+        if (b->storages[i].where == HNB_STORAGE_MADE) json_sources(b, i, out);
+        else json_number(out, "offset", b->storages[i].offset);
         json_number(out, "bytes", b->storages[i].bytes);
         json_bool(out, "mutable", b->storages[i].is_mutable);
         hn_strbuf_putc(out, '}');

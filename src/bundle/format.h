@@ -9,6 +9,7 @@
 #ifndef HN_BUNDLE_FORMAT_H
 #define HN_BUNDLE_FORMAT_H
 
+#include "base/box.h"
 #include "base/cpu.h"
 #include "base/device.h"
 #include "base/kind.h"
@@ -28,7 +29,7 @@ enum {
     /* 2: symbols that steps define, slots; 3: targets, launch records, code outside the tables,
      * signatures; 4: the table of tensors, hints of symbols; 5: shapes and devices of buffers; 6:
      * devices of steps, a workspace for each device, OpenCL; 7: several programs in one file; 8 and
-     * 9: steps have all the nodes that they do */
+     * 9: steps have all the nodes that they do, storages may be made of others */
     HNB_VERSION = 9,
     /* of a file with one program */
     HNB_VERSION_SINGLE = 8,
@@ -94,6 +95,9 @@ typedef enum hnb_section_kind {
     HNB_WORKSPACES,   /* hnb_workspace: at most one for each kind of device */
     HNB_PROGRAMS,     /* hnb_program, two or more; missing in a file with one program */
     HNB_STEP_ORIGINS, /* uint32: origins, ascending for each step */
+    /* hnb_piece, hn_box_dim: of MADE storages; both are missing where there are none */
+    HNB_PIECES,
+    HNB_PIECE_DIMS,
     HNB_SECTION_KIND_COUNT
 } hnb_section_kind;
 
@@ -363,6 +367,7 @@ typedef enum hnb_storage_where {
     HNB_STORAGE_BLOB = 0,    /* in HNB_BLOB */
     HNB_STORAGE_WEIGHTS = 1, /* in part three, offset from its start */
     HNB_STORAGE_FILE = 2,    /* in the weights file */
+    HNB_STORAGE_MADE = 3,    /* nowhere: `offset` is its first piece */
     HNB_STORAGE_WHERE_COUNT
 } hnb_storage_where;
 
@@ -372,6 +377,16 @@ typedef struct hnb_storage {
     uint64_t offset, bytes;
     hnb_str name;
 } hnb_storage;
+
+/* Bytes of a storage that is MADE: copies of those of another one. The pieces of a storage follow
+ * each other, in the order of storages, and do not overlap; what they leave is zeros. `dims`: the
+ * first of `rank` ones in HNB_PIECE_DIMS. The rest as in hn_box. */
+typedef struct hnb_piece {
+    uint32_t storage, source; /* `source`: neither MADE nor mutable */
+    uint32_t dims, rank;
+    uint64_t run_bytes, from, to;
+} hnb_piece;
+_Static_assert(sizeof(hnb_piece) == 40 && sizeof(hn_box_dim) == 24, "layout");
 
 typedef enum hnb_tensor_kind {
     HNB_TENSOR_PARAMETER = 0,

@@ -21,10 +21,14 @@ extern const char *const hn_bundle_places[HNB_STORAGE_WHERE_COUNT],
 /* Of what kind of target an object is. `kind` is in range. */
 hnb_target_kind hn_bundle_object_target(uint32_t kind);
 double hn_bundle_double(uint64_t bits);
-uint64_t hn_bundle_storage_bytes(const hn_bundle *b); /* of all storages */
+/* Of all storages but those that are made of others. */
+uint64_t hn_bundle_storage_bytes(const hn_bundle *b);
 
 /* Checks every index and enum of an opened view whose sections are in bounds. */
 hn_status hn_bundle_check(const hn_bundle *b) HN_MUST_USE;
+
+/* check_pieces.c: storages that are made of others, when all storages are good by themselves. */
+hn_status hn_bundle_check_pieces(const hn_bundle *b) HN_MUST_USE;
 
 /* hn_bundle_open of a program of `file`; NULL: of a file. */
 hn_status hn_bundle_open_in(const hn_bundle *file, const void *bytes, size_t len, bool check_digest,

@@ -38,6 +38,8 @@ const hn_section_facts hn_bundle_sections[HNB_SECTION_KIND_COUNT] = {
     [HNB_WORKSPACES] = {"workspaces", sizeof(hnb_workspace), 0, HN_DEVICE_KIND_COUNT},
     [HNB_PROGRAMS] = {"programs", sizeof(hnb_program), 2, HN_DEVICE_KIND_COUNT},
     [HNB_STEP_ORIGINS] = {"step origins", sizeof(uint32_t), 0, UINT32_MAX},
+    [HNB_PIECES] = {"pieces", sizeof(hnb_piece), 1, UINT32_MAX},
+    [HNB_PIECE_DIMS] = {"piece dimensions", sizeof(hn_box_dim), 0, UINT32_MAX},
 };
 
 bool hn_bundle_digest_is_unknown(const uint8_t digest[32]) {
@@ -158,6 +160,8 @@ static void set_section(hn_bundle *b, uint32_t kind, const void *at, uint64_t co
         HN_SET(HNB_TENSORS, tensors)
         HN_SET(HNB_WORKSPACES, workspaces)
         HN_SET(HNB_PROGRAMS, programs)
+        HN_SET(HNB_PIECES, pieces)
+        HN_SET(HNB_PIECE_DIMS, piece_dims)
 #undef HN_SET
     case HNB_INFO: b->info = at; break;
     case HNB_STRINGS: b->strings = at, b->strings_bytes = count; break;
@@ -165,6 +169,10 @@ static void set_section(hn_bundle *b, uint32_t kind, const void *at, uint64_t co
     case HNB_KEY: b->key = at, b->key_bytes = count; break;
     default: break;
     }
+}
+
+static bool may_be_missing(uint32_t kind) {
+    return kind == HNB_KEY || kind == HNB_PROGRAMS || kind == HNB_PIECES || kind == HNB_PIECE_DIMS;
 }
 
 static hn_status open_section(hn_bundle *b, const hnb_section *s, bool *seen) {
@@ -196,7 +204,7 @@ static hn_status open_sections(hn_bundle *b) {
     for (uint32_t i = 0; i < b->header->section_count; i++)
         HN_TRY(open_section(b, &table[i], seen));
     for (uint32_t kind = 1; kind < HNB_SECTION_KIND_COUNT; kind++)
-        if (!seen[kind] && kind != HNB_KEY && kind != HNB_PROGRAMS)
+        if (!seen[kind] && !may_be_missing(kind))
             return HN_ERROR(HN_CORRUPT, "bundle lacks section '%s'", hn_bundle_sections[kind].name);
     return NULL;
 }

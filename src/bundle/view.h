@@ -45,6 +45,8 @@ typedef struct hn_bundle {
     HN_BUNDLE_ARRAY(tensors, hnb_tensor)
     HN_BUNDLE_ARRAY(workspaces, hnb_workspace)
     HN_BUNDLE_ARRAY(programs, hnb_program) /* none: the file has one program, this */
+    HN_BUNDLE_ARRAY(pieces, hnb_piece)
+    HN_BUNDLE_ARRAY(piece_dims, hn_box_dim)
 #undef HN_BUNDLE_ARRAY
     const char *strings;
     uint64_t strings_bytes;
@@ -119,6 +121,19 @@ typedef struct hn_bundle_words {
 const hn_bundle_words *hn_bundle_words_of(hn_device_kind device);
 /* The size of a device's workspace, an expression; 0: it has none. */
 uint32_t hn_bundle_workspace(const hn_bundle *b, uint32_t device);
+
+/* What a piece of a made storage copies. */
+static inline hn_box hn_bundle_piece_box(const hn_bundle *b, const hnb_piece *piece) {
+    return (hn_box){.rank = piece->rank,
+                    .dims = b->piece_dims + piece->dims,
+                    .run_bytes = piece->run_bytes,
+                    .from = piece->from,
+                    .to = piece->to};
+}
+/* Whether `piece` is one of storage `storage`, which is MADE: its pieces are from its `offset` on. */
+static inline bool hn_bundle_has_piece(const hn_bundle *b, uint32_t storage, uint64_t piece) {
+    return piece < b->pieces_count && b->pieces[piece].storage == storage;
+}
 
 /* What a program whose kernels run on a device leaves to the host, bodies of conditionals
  * included. */

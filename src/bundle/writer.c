@@ -110,7 +110,8 @@ static void place(layout *l, uint32_t kind, const void *items, uint64_t count, u
 
 static void lay_out(const hn_bundle_writer *w, layout *l) {
     const bool is_single = !w->programs.count && !w->is_inner;
-    const uint32_t sections = HNB_SECTION_KIND_COUNT - 1 - (w->programs.count ? 0 : 1);
+    const uint32_t sections =
+        HNB_SECTION_KIND_COUNT - 1 - (w->programs.count ? 0 : 1) - (w->pieces.count ? 0 : 2);
     uint64_t end = sizeof(hnb_header) + sections * sizeof(hnb_section);
     *l = (layout){.header = {.version = is_single ? HNB_VERSION_SINGLE : HNB_VERSION,
                              .kernel_abi = HN_KERNEL_ABI_VERSION,
@@ -142,6 +143,8 @@ static void lay_out(const hn_bundle_writer *w, layout *l) {
     PLACE(HNB_TENSORS, tensors);
     PLACE(HNB_WORKSPACES, workspaces);
     if (w->programs.count) PLACE(HNB_PROGRAMS, programs);
+    if (w->pieces.count) PLACE(HNB_PIECES, pieces);
+    if (w->pieces.count) PLACE(HNB_PIECE_DIMS, piece_dims);
 #undef PLACE
     place(l, HNB_STRINGS, w->strings.ptr, w->strings.len, &end);
     place(l, HNB_BLOB, NULL, w->blob.end, &end);

@@ -38,6 +38,8 @@ typedef struct hn_bundle_writer {
     HN_WRITER_ARRAY(tensors, hnb_tensor)
     HN_WRITER_ARRAY(workspaces, hnb_workspace)
     HN_WRITER_ARRAY(programs, hnb_program)
+    HN_WRITER_ARRAY(pieces, hnb_piece)
+    HN_WRITER_ARRAY(piece_dims, hn_box_dim)
 #undef HN_WRITER_ARRAY
     /* Pieces of the byte areas, by reference: they must live until finish. Offsets are given out in
      * order. */

@@ -53,15 +53,16 @@ static hn_status add_kernels(gathering *g) {
 
 /* --- weights: a head, then every storage at a multiple of 64 bytes --- */
 
-static hn_status place_weights(const hn_wnumbering *numbering, uint64_t *offsets,
+static hn_status place_weights(const hn_wnumbering *numbering, hn_arena *arena, uint64_t *offsets,
                                hn_to_source *source) {
     uint64_t at = 0, id = 0;
     for (uint32_t k = 1; k < numbering->places.storages.count; k++) {
-        const hn_storage *s = hn_wnumbering_storage(numbering, k);
-        HN_TRY(hn_wnumbering_need_bytes(numbering, k));
+        const size_t bytes = hn_wnumbering_storage(numbering, k)->size_bytes;
+        const uint8_t *data;
+        HN_TRY(hn_wnumbering_bytes(numbering, k, arena, &data));
         offsets[k] = at;
-        at += (s->size_bytes + WEIGHT_ALIGN - 1) / WEIGHT_ALIGN * WEIGHT_ALIGN;
-        id = hn_hash64(s->data, s->size_bytes, id);
+        at += (bytes + WEIGHT_ALIGN - 1) / WEIGHT_ALIGN * WEIGHT_ALIGN;
+        id = hn_hash64(data, bytes, id);
     }
     source->weight_offsets = offsets;
     source->weights_bytes = at;
@@ -84,10 +85,11 @@ static hn_status add_weights(gathering *g) {
     memcpy(head + 24, &g->source.weights_id, 8);
     parts[count++] = (hn_str){(const char *)head, HN_SOURCE_HEAD_BYTES};
     for (uint32_t k = 1; k < storages; k++) {
-        const hn_storage *s = hn_wnumbering_storage(numbering, k);
-        parts[count++] = (hn_str){(const char *)s->data, s->size_bytes};
-        parts[count++] =
-            (hn_str){zeros, (WEIGHT_ALIGN - s->size_bytes % WEIGHT_ALIGN) % WEIGHT_ALIGN};
+        const size_t bytes = hn_wnumbering_storage(numbering, k)->size_bytes;
+        const uint8_t *data;
+        HN_TRY(hn_wnumbering_bytes(numbering, k, g->files.arena, &data));
+        parts[count++] = (hn_str){(const char *)data, bytes};
+        parts[count++] = (hn_str){zeros, (WEIGHT_ALIGN - bytes % WEIGHT_ALIGN) % WEIGHT_ALIGN};
     }
     return hn_project_add(&g->files, HN_STR("weights.bin"), parts, count);
 }
@@ -220,7 +222,7 @@ static hn_status gather(gathering *g) {
     uint64_t *offsets;
     hn_strbuf runtime_files;
     HN_NEW(g->files.arena, offsets, numbering->places.storages.count);
-    HN_TRY(place_weights(numbering, offsets, &g->source));
+    HN_TRY(place_weights(numbering, g->files.arena, offsets, &g->source));
     HN_TRY(add_kernels(g));
     HN_TRY(choose_parts(g));
     hn_strbuf_init(&runtime_files);

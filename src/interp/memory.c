@@ -39,20 +39,23 @@ static hn_status make_own(hn_imem *m, hn_wbuf b) {
 
 /* ---- the life of a program's memory ---- */
 
-static hn_status set_constant(hn_imem *m, hn_wbuf b) {
+static hn_status set_constant(hn_imem *m, hn_wbuf b, hn_arena *arena) {
     const hn_wbuffer *buffer = &m->w->buffers.items[b];
     const hn_graph *g = m->w->graph;
     if (!g || !buffer->source || buffer->source >= g->storages.count)
         return HN_ERROR(HN_INTERNAL, "buffer %u is in storage %u, which the graph does not have", b,
                         buffer->source);
-    const hn_storage *storage = &g->storages.items[buffer->source];
-    if (buffer->byte_offset > storage->size_bytes)
+    const size_t bytes = g->storages.items[buffer->source].size_bytes;
+    const uint8_t *data;
+    HN_TRY(hn_graph_storage_data(g, buffer->source, arena, &data));
+    if (!data && bytes)
+        return HN_ERROR(HN_UNSUPPORTED, "the graph has no bytes of storage %u", buffer->source);
+    if (buffer->byte_offset > bytes)
         return HN_ERROR(HN_INTERNAL, "buffer %u begins behind its storage", b);
     /* constants are read only: no line writes them */
-    m->buffers[b] =
-        (hn_imem_buffer){.state = HN_IMEM_LIVE,
-                         .memory = {.bytes = (uint8_t *)storage->data + buffer->byte_offset,
-                                    .len = (int64_t)(storage->size_bytes - buffer->byte_offset)}};
+    m->buffers[b] = (hn_imem_buffer){.state = HN_IMEM_LIVE,
+                                     .memory = {.bytes = (uint8_t *)data + buffer->byte_offset,
+                                                .len = (int64_t)(bytes - buffer->byte_offset)}};
     return NULL;
 }
 
@@ -74,7 +77,7 @@ hn_status hn_imem_init(hn_imem *m, const hn_wrapper *w, const hn_memory_plan *pl
     for (uint32_t i = 0; i < w->lines.count; i++)
         m->has_lines |= w->lines.items[i].kind == HN_LINE_ALLOCATE;
     for (hn_wbuf b = 1; b < w->buffers.count; b++)
-        if (w->buffers.items[b].kind == HN_WBUF_CONSTANT) HN_TRY(set_constant(m, b));
+        if (w->buffers.items[b].kind == HN_WBUF_CONSTANT) HN_TRY(set_constant(m, b, arena));
     if (!plan) return NULL;
     HN_NEW(arena, m->slots, plan->slot_count);
     return make_workspaces(m);

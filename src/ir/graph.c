@@ -270,6 +270,22 @@ uint32_t hn_graph_add_storage(hn_graph *graph, hn_storage storage) {
     return index;
 }
 
+hn_status hn_graph_storage_data(const hn_graph *graph, uint32_t storage, hn_arena *arena,
+                                const uint8_t **out) {
+    const hn_storage *s = &graph->storages.items[storage];
+    uint8_t *made;
+    *out = s->data;
+    if (!s->piece_count) return NULL;
+    HN_NEW(arena, made, s->size_bytes);
+    for (uint32_t k = 0; k < s->piece_count; k++) {
+        const uint8_t *from = graph->storages.items[s->pieces[k].storage].data;
+        if (!from) return NULL;
+        hn_box_copy(&s->pieces[k].box, from, 0, s->size_bytes, made, NULL);
+    }
+    *out = made;
+    return NULL;
+}
+
 static hn_status add_origin(hn_graph *g, hn_origin origin, uint32_t *out) {
     HN_TRY(copy_str(g->arena, &origin.node));
     HN_TRY(copy_str(g->arena, &origin.source));

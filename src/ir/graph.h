@@ -13,6 +13,7 @@
 #define HN_IR_GRAPH_H
 
 #include "base/arena.h"
+#include "base/box.h"
 #include "base/str.h"
 #include "ir/dtype.h"
 #include "ir/op.h"
@@ -93,16 +94,26 @@ typedef struct hn_node_info {
     bool dead;               /* removed by a pass; skipped by iteration */
 } hn_node_info;
 
+/* A part of a storage that is made of others: bytes of another storage, in another place. */
+typedef struct hn_storage_piece {
+    uint32_t storage; /* where they come from, which is not made itself */
+    hn_box box;
+} hn_storage_piece;
+
 /* Bytes that constants live in. Several constants may share one storage (tied, transposed or sliced
  * weights): it is loaded once. */
 typedef struct hn_storage {
-    const uint8_t *data; /* NULL: bytes not available (metadata-only graph) */
+    const uint8_t *data; /* NULL: bytes not available (metadata-only graph), or made */
     size_t size_bytes;
     hn_str file_record;   /* name inside the .pt2, "" for bytes made by a pass */
     uint64_t file_offset; /* of `data` in the file; 0 for bytes made by a pass */
     /* set by hn_storage_bytes, for all copies; NULL: nobody wants to know. Borrowed, or in the
      * graph's arena. */
     bool *was_read;
+    /* The bytes are copies of others, made when the program is loaded; what no piece writes is 0.
+     * Pieces do not overlap. Count 0: they are not. */
+    const hn_storage_piece *pieces;
+    uint32_t piece_count;
 } hn_storage;
 
 /* The bytes, for a pass that computes with them: the program then depends on their values, which
@@ -236,6 +247,11 @@ hn_status hn_graph_add_input(hn_graph *graph, hn_input input) HN_MUST_USE;
 hn_status hn_graph_note_weights(hn_graph *graph) HN_MUST_USE;
 hn_status hn_graph_add_output(hn_graph *graph, hn_output output) HN_MUST_USE;
 uint32_t hn_graph_add_storage(hn_graph *graph, hn_storage storage); /* 0 on failure */
+/* The bytes of a storage; those of one that is made of others are made now, in `arena`. NULL: the
+ * graph does not have them. For who runs the graph or prints it whole: a pass that computes with
+ * bytes uses hn_storage_bytes. */
+hn_status hn_graph_storage_data(const hn_graph *graph, uint32_t storage, hn_arena *arena,
+                                const uint8_t **out) HN_MUST_USE;
 uint32_t hn_graph_add_origin(hn_graph *graph, hn_origin origin);
 
 /* A constant made by a pass: contiguous, bytes copied. Appears as an input of kind CONSTANT. */

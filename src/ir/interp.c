@@ -148,6 +148,7 @@ static hn_status read_stored(hn_ref_run *run, const hn_input *input, hn_ref_slot
     const hn_value_info *info = hn_graph_value(run->graph, input->value);
     int64_t sizes[HN_MAX_RANK], strides[HN_MAX_RANK], lo, hi,
         elem_bytes = hn_dtype_facts(info->dtype)->size_bytes;
+    const uint8_t *data;
     if (info->kind != HN_VALUE_TENSOR || input->storage == 0 ||
         input->storage >= run->graph->storages.count)
         return HN_ERROR(HN_INTERNAL, "it has no storage");
@@ -156,14 +157,15 @@ static hn_status read_stored(hn_ref_run *run, const hn_input *input, hn_ref_slot
     HN_TRY(hn_ref_alloc(info->dtype, info->rank, sizes, &slot->tensor));
     slot->full = true;
     if (slot->tensor.numel == 0) return NULL;
-    if (!storage->data) return HN_ERROR(HN_UNSUPPORTED, "its bytes were not loaded");
+    HN_TRY(hn_graph_storage_data(run->graph, input->storage, run->arena, &data));
+    if (!data) return HN_ERROR(HN_UNSUPPORTED, "its bytes were not loaded");
     HN_TRY(stored_strides(run, info, &slot->tensor, strides));
     if (!reach(&slot->tensor, strides, input->storage_offset_elems, &lo, &hi) || lo < 0 ||
         hi >= (int64_t)(storage->size_bytes / (size_t)elem_bytes))
         return HN_ERROR(HN_INVALID_ARGUMENT,
                         "its sizes and strides reach beyond the %zu bytes of its storage",
                         storage->size_bytes);
-    hn_ref_read(&slot->tensor, strides, storage->data + input->storage_offset_elems * elem_bytes);
+    hn_ref_read(&slot->tensor, strides, data + input->storage_offset_elems * elem_bytes);
     return NULL;
 }
 

@@ -33,7 +33,6 @@ static hn_status lower_branch(lower *outer, const hn_node_info *n, hn_graph *bra
                .zero = outer->zero,
                .one = outer->one,
                .operations = outer->operations,
-               .relaid_bytes = outer->relaid_bytes,
                .origin = outer->origin,
                .is_branch = true,
                .root = outer->root};

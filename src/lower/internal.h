@@ -29,7 +29,6 @@ typedef struct lower {
     /* per value: its memory has channels last, where the choice is free; NULL: the target has no
      * such wish */
     bool *channels_last;
-    size_t *relaid_bytes; /* of weights, in the whole program */
     hn_expr zero, one;
     hn_map sums;                     /* of index.c: hash of (offset, indices, strides) -> the sum */
     const hn_operations *operations; /* of hn_lower */
@@ -122,7 +121,7 @@ typedef struct lower_joint {
     const hn_value *parts;          /* all known (lower_can_relay_weight); 0: numbers of 0 */
     const int64_t *offsets;         /* of each: its first element */
 } lower_joint;
-/* *out is 0 where there is no room for it. */
+/* *out is 0 where sizes are too large for numbers. */
 hn_status lower_join_weights(lower *l, const lower_joint *joint, hn_buf *out) HN_MUST_USE;
 
 /* channels.c: memory of the input and the weight of convolution `n` with more channels; no buffers

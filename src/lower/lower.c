@@ -166,10 +166,8 @@ static hn_status add_result(lower *l, uint32_t k) {
 
 hn_status hn_lower(hn_graph *graph, const hn_operations *operations, hn_arena *arena,
                    hn_arena *scratch, hn_program **out) {
-    size_t relaid_bytes = 0;
     lower l = {.g = graph,
                .root = graph,
-               .relaid_bytes = &relaid_bytes,
                .operations = operations,
                .sym = graph->sym,
                .arena = arena,

@@ -49,7 +49,9 @@ static bool has_weights(const hn_bundle *b) {
 static hn_copy_memory map_memory(const hn_module *m) {
     uint64_t bytes = 0;
     if (!has_weights(&m->view)) return (hn_copy_memory){.at = NULL};
-    for (uint32_t k = 1; k < m->view.storages_count; k++) bytes += m->view.storages[k].bytes;
+    for (uint32_t k = 1; k < m->view.storages_count;
+         k++) /* what is made of others stands for them */
+        if (m->view.storages[k].where != HNB_STORAGE_MADE) bytes += m->view.storages[k].bytes;
     const size_t wanted = hn_upload_memory_bytes(m, bytes);
     return (hn_copy_memory){hn_pages_map(wanted), wanted};
 }

@@ -20,6 +20,7 @@
 static hn_status place_storage(hn_module *m, uint32_t k) {
     const hnb_storage *s = &m->view.storages[k];
     uint8_t **place = &m->weights->storages[k];
+    if (s->where == HNB_STORAGE_MADE) return NULL;
     if (s->where == HNB_STORAGE_FILE) {
         uint64_t end;
         if (__builtin_add_overflow(s->offset, s->bytes, &end) || end > m->weights_file.size_bytes)
@@ -170,6 +171,7 @@ static hn_status init_parts(hn_module *m, const void *bytes, size_t len,
     HN_TRY(hn_places_find_storages(m));
     HN_TRY(place_storages(m));
     HN_TRY(hn_block_pool_create(m->host, &m->blocks));
+    HN_TRY(hn_made_fill(m, m->weights));
     HN_TRY(hn_block_pool_create(m->device, &m->device_blocks));
     HN_TRY(hn_block_pool_create(m->device, &m->device_output_blocks));
     HN_TRY(hn_weights_upload_begin(m, m->weights, hn_early_memory_take(early)));

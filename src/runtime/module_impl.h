@@ -170,7 +170,8 @@ typedef struct hn_weights {
     atomic_uint refs;
     uint64_t id; /* no other set of this process has it */
     uint32_t count;
-    /* per storage: on the host; of those that the program changes: what a new state begins with */
+    /* per storage: on the host; of those that the program changes: what a new state begins with;
+     * NULL: it is made of others, and only the device reads it */
     uint8_t **storages;
     hn_tensor **owners; /* per storage: keeps the bytes; NULL: the module does */
     /* per storage: memory on the device that runs the kernels, when these read it; and whether it
@@ -458,8 +459,26 @@ static inline int64_t hn_bound_value(const hn_bound *bound, uint32_t node) {
 /* weights.c */
 /* A set without storages. One reference. */
 hn_status hn_weights_create(const hn_module *m, hn_weights **out) HN_MUST_USE;
+/* Other memory for a storage, of undefined content; a set owns it. */
+hn_status hn_weights_own_storage(const hn_module *m, hn_weights *weights,
+                                 uint32_t storage) HN_MUST_USE;
 hn_weights *hn_weights_take(hn_module *m);    /* the present set, with a reference */
 void hn_weights_release(hn_weights *weights); /* NULL is allowed */
+
+/* made.c: storages that are made of others: joined weights, or weights in another layout. */
+/* A part of one, from byte `offset` on. */
+typedef struct hn_made_part {
+    const hn_module *m;
+    const hn_weights *weights;
+    uint32_t storage;
+    uint64_t offset;
+} hn_made_part;
+/* As hn_device_maker.make; `part`: hn_made_part. */
+void hn_made_part_write(const void *part, size_t offset, size_t bytes, void *to);
+/* Those of a set that the host reads, too, and that are not there: in memory of the set's own. */
+hn_status hn_made_fill(const hn_module *m, hn_weights *weights) HN_MUST_USE;
+/* Marks those that are made of storages that were touched. */
+void hn_made_touch(const hn_module *m, uint32_t *touched);
 
 /* upload.c */
 void hn_upload_init(hn_upload *upload);

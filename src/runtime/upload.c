@@ -8,7 +8,8 @@
  * copied by the run that needs them first; so are those of a module with an executor, whose caller
  * brings the threads, and what the threads have failed to copy: then the run tells what is wrong.
  *
- * Memory for all of them is taken first, so that bounds have their addresses. */
+ * Memory for all of them is taken first, so that bounds have their addresses. Storages that are made
+ * of others (made.c) are made on the way. */
 #include "runtime/module_impl.h"
 
 #include "base/lock.h"
@@ -118,14 +119,38 @@ static bool take_part(const hn_module *m, hn_weights *w, part *out) {
     return is_one;
 }
 
+/* A device without memory of its own for it reads the bytes later than it is told to. */
+static hn_status make_apart(const hn_module *m, hn_queue *queue, void *to,
+                            const hn_device_maker *maker, size_t bytes) {
+    hn_device_fault fault;
+    void *made = malloc(bytes);
+    if (!made) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory to make weights");
+    maker->make(maker->user, 0, bytes, made);
+    hn_status status = m->device->ops->copy_in(queue, to, made, bytes);
+    hn_status late = m->device->ops->finish(queue, &fault);
+    free(made);
+    if (!status) return late;
+    hn_status_free(late);
+    return status;
+}
+
+static hn_status copy_part(const hn_module *m, const hn_weights *w, hn_queue *queue,
+                           const part *p) {
+    uint8_t *to = (uint8_t *)hn_block_data(w->copies[p->storage]) + p->offset;
+    const hn_made_part made = {m, w, p->storage, p->offset};
+    const hn_device_maker maker = {hn_made_part_write, &made};
+    if (m->view.storages[p->storage].where != HNB_STORAGE_MADE)
+        return m->device->ops->copy_in(queue, to, w->storages[p->storage] + p->offset, p->bytes);
+    return m->device->ops->make_in ? m->device->ops->make_in(queue, to, &maker, p->bytes)
+                                   : make_apart(m, queue, to, &maker, p->bytes);
+}
+
 static hn_status copy_parts(const hn_module *m, hn_weights *w, hn_queue *queue) {
     part p;
     while (take_part(m, w, &p)) {
         if (atomic_load_explicit(&w->upload.is_stopped, memory_order_relaxed))
             return HN_ERROR(HN_CANCELLED, "the module was released");
-        uint8_t *to = hn_block_data(w->copies[p.storage]);
-        hn_status status = m->device->ops->copy_in(queue, to + p.offset,
-                                                   w->storages[p.storage] + p.offset, p.bytes);
+        hn_status status = copy_part(m, w, queue, &p);
         if (status)
             return hn_status_annotate(status, "weights of %llu bytes",
                                       (unsigned long long)m->view.storages[p.storage].bytes);

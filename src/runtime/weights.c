@@ -175,12 +175,10 @@ static hn_status borrow(exchange *x, const change *c, const char *name) {
     return NULL;
 }
 
-/* Memory of the set's own with the old content, when this exchange has not made it yet. */
-static hn_status own_storage(exchange *x, const hn_weights *old, uint32_t storage) {
-    const int64_t bytes = (int64_t)x->m->view.storages[storage].bytes;
+hn_status hn_weights_own_storage(const hn_module *m, hn_weights *w, uint32_t storage) {
+    const int64_t bytes = (int64_t)m->view.storages[storage].bytes;
     hn_tensor *owner;
-    if (x->fresh->storages[storage] != old->storages[storage]) return NULL;
-    hn_block *block = hn_block_create(x->m->blocks, (size_t)bytes);
+    hn_block *block = hn_block_create(m->blocks, (size_t)bytes);
     if (!block)
         return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for weights of %" PRId64 " bytes", bytes);
     hn_status status = hn_tensor_create(&(hn_tensor_desc){.type = HN_U8,
@@ -194,10 +192,18 @@ static hn_status own_storage(exchange *x, const hn_weights *old, uint32_t storag
         hn_block_release(block);
         return status;
     }
-    memcpy(hn_tensor_data(owner), old->storages[storage], (size_t)bytes);
-    hn_tensor_release(x->fresh->owners[storage]);
-    x->fresh->owners[storage] = owner;
-    x->fresh->storages[storage] = hn_tensor_data(owner);
+    hn_tensor_release(w->owners[storage]);
+    w->owners[storage] = owner;
+    w->storages[storage] = hn_tensor_data(owner);
+    return NULL;
+}
+
+/* Memory of the set's own with the old content, when this exchange has not made it yet. */
+static hn_status own_storage(exchange *x, const hn_weights *old, uint32_t storage) {
+    if (x->fresh->storages[storage] != old->storages[storage]) return NULL;
+    HN_TRY(hn_weights_own_storage(x->m, x->fresh, storage));
+    memcpy(x->fresh->storages[storage], old->storages[storage],
+           (size_t)x->m->view.storages[storage].bytes);
     return NULL;
 }
 
@@ -247,6 +253,18 @@ static hn_status apply(exchange *x, const hn_weights *old, const hn_named_tensor
     return NULL;
 }
 
+/* What is made of weights that were exchanged. */
+static hn_status make_again(exchange *x) {
+    hn_made_touch(x->m, x->touched);
+    for (uint32_t k = 1; k < x->fresh->count; k++) {
+        if (!x->touched[k] || x->m->view.storages[k].where != HNB_STORAGE_MADE) continue;
+        hn_tensor_release(x->fresh->owners[k]);
+        x->fresh->owners[k] = NULL;
+        x->fresh->storages[k] = NULL;
+    }
+    return hn_made_fill(x->m, x->fresh);
+}
+
 static hn_status make_set(exchange *x, const hn_named_tensor *given, bool is_borrowed) {
     hn_weights *old = x->m->weights; /* nobody else exchanges */
     x->changes = calloc((size_t)x->count + 1, sizeof *x->changes);
@@ -260,6 +278,7 @@ static hn_status make_set(exchange *x, const hn_named_tensor *given, bool is_bor
         x->fresh->owners[k] = hn_tensor_retain(old->owners[k]);
     }
     HN_TRY(apply(x, old, given, is_borrowed));
+    HN_TRY(make_again(x));
     hn_weights_share_copies(x->fresh, old, x->touched);
     return NULL;
 }

@@ -12,9 +12,11 @@ const hn_storage *hn_wnumbering_storage(const hn_wnumbering *n, uint32_t number)
     return &n->w->graph->storages.items[n->places.storages.items[number].storage];
 }
 
-hn_status hn_wnumbering_need_bytes(const hn_wnumbering *n, uint32_t number) {
-    const hn_storage *s = hn_wnumbering_storage(n, number);
-    if (s->data || !s->size_bytes) return NULL;
+hn_status hn_wnumbering_bytes(const hn_wnumbering *n, uint32_t number, hn_arena *arena,
+                              const uint8_t **out) {
+    HN_TRY(
+        hn_graph_storage_data(n->w->graph, n->places.storages.items[number].storage, arena, out));
+    if (*out || !hn_wnumbering_storage(n, number)->size_bytes) return NULL;
     return HN_ERROR(HN_UNSUPPORTED,
                     "weight '" HN_STR_FMT "' has no bytes: the model holds only its description",
                     HN_STR_ARG(n->places.storages.items[number].name));

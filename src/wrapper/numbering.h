@@ -33,8 +33,10 @@ hn_status hn_wnumbering_add_shapes(hn_wnumbering *n) HN_MUST_USE;
 uint32_t hn_wnumbering_node(const hn_wnumbering *n, hn_expr e);
 /* The storage of the graph that has a number. */
 const hn_storage *hn_wnumbering_storage(const hn_wnumbering *n, uint32_t number);
-/* Errors: unsupported when the graph does not have its bytes. */
-hn_status hn_wnumbering_need_bytes(const hn_wnumbering *n, uint32_t number) HN_MUST_USE;
+/* Its bytes; those that are made of others are in `arena`. Errors: unsupported when the graph does
+ * not have them. */
+hn_status hn_wnumbering_bytes(const hn_wnumbering *n, uint32_t number, hn_arena *arena,
+                              const uint8_t **out) HN_MUST_USE;
 /* For printing nodes. Borrows `n`. */
 hn_named_nodes hn_wnumbering_named(const hn_wnumbering *n);
 

@@ -24,6 +24,8 @@ static hn_status name_storages(placer *p) {
     return NULL;
 }
 
+static hn_status number_sources(placer *p, const hn_storage *made);
+
 static hn_status number_storage(placer *p, uint32_t storage, uint32_t *out) {
     const hn_graph *g = p->w->graph;
     const uint64_t *known = hn_map_get(&p->out->storage_numbers, storage);
@@ -37,7 +39,16 @@ static hn_status number_storage(placer *p, uint32_t storage, uint32_t *out) {
     if (!made.name.len) made.name = g->storages.items[storage].file_record;
     *out = p->out->storages.count;
     HN_PUSH(p->arena, &p->out->storages, made);
-    return hn_map_put(&p->out->storage_numbers, storage, *out);
+    HN_TRY(hn_map_put(&p->out->storage_numbers, storage, *out));
+    return number_sources(p, &g->storages.items[storage]);
+}
+
+/* No buffer may be in what a storage is made of. */
+static hn_status number_sources(placer *p, const hn_storage *made) {
+    uint32_t number;
+    for (uint32_t k = 0; k < made->piece_count; k++)
+        HN_TRY(number_storage(p, made->pieces[k].storage, &number));
+    return NULL;
 }
 
 /* A list of no elements, in no bytes. */

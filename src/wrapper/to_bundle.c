@@ -147,6 +147,36 @@ static hn_status put_output(bundle_emitter *e, uint32_t index) {
 
 /* ---- buffers and weights ---- */
 
+/* 0: the program does not read it. */
+static uint32_t storage_number(const bundle_emitter *e, uint32_t storage) {
+    const uint64_t *number = hn_map_get(&e->numbering.places.storage_numbers, storage);
+    return number ? (uint32_t)*number : 0;
+}
+
+static hn_status put_piece(bundle_emitter *e, uint32_t number, const hn_storage_piece *piece) {
+    const hn_box *box = &piece->box;
+    const hnb_piece record = {.storage = number,
+                              .source = storage_number(e, piece->storage),
+                              .dims = e->out.piece_dims.count,
+                              .rank = box->rank,
+                              .run_bytes = box->run_bytes,
+                              .from = box->from,
+                              .to = box->to};
+    for (uint32_t d = 0; d < box->rank; d++)
+        HN_PUSH(e->out.arena, &e->out.piece_dims, box->dims[d]);
+    HN_PUSH(e->out.arena, &e->out.pieces, record);
+    return NULL;
+}
+
+/* Made of others when the bundle is loaded. */
+static hn_status put_made(bundle_emitter *e, uint32_t number, const hn_storage *s,
+                          hnb_storage *out) {
+    out->where = HNB_STORAGE_MADE;
+    out->offset = e->out.pieces.count;
+    for (uint32_t k = 0; k < s->piece_count; k++) HN_TRY(put_piece(e, number, &s->pieces[k]));
+    return NULL;
+}
+
 /* Number `k` of the program. */
 static hn_status put_storage(bundle_emitter *e, uint32_t k) {
     const hn_wstorage *used = &e->numbering.places.storages.items[k];
@@ -155,7 +185,9 @@ static hn_status put_storage(bundle_emitter *e, uint32_t k) {
     bool in_file = s->file_record.len > 0;
     HN_TRY(hn_emit_str(e, used->name, &record.name));
     bool is_beside = in_file && e->options->safetensors;
-    if (is_beside && s->data) {
+    if (s->piece_count) {
+        HN_TRY(put_made(e, k, s, &record));
+    } else if (is_beside && s->data) {
         record.where = HNB_STORAGE_FILE; /* put_safetensors says where in it */
         HN_PUSH(e->out.arena, &e->beside, k);
     } else if (in_file && !is_beside && !e->options->embed_weights &&
@@ -163,9 +195,10 @@ static hn_status put_storage(bundle_emitter *e, uint32_t k) {
         record.where = HNB_STORAGE_FILE;
         record.offset = s->file_offset;
     } else {
-        HN_TRY(hn_wnumbering_need_bytes(&e->numbering, k));
+        const uint8_t *data;
+        HN_TRY(hn_wnumbering_bytes(&e->numbering, k, e->out.arena, &data));
         record.where = in_file ? HNB_STORAGE_WEIGHTS : HNB_STORAGE_BLOB;
-        HN_TRY(hn_bundle_writer_piece(&e->out, in_file ? &e->out.weights : &e->out.blob, s->data,
+        HN_TRY(hn_bundle_writer_piece(&e->out, in_file ? &e->out.weights : &e->out.blob, data,
                                       s->size_bytes, &record.offset));
     }
     HN_PUSH(e->out.arena, &e->out.storages, record);
@@ -294,12 +327,6 @@ static hn_status put_weight_file(bundle_emitter *e) {
     HN_TRY(put_path(e, o->weights_path, &record.path));
     HN_PUSH(e->out.arena, &e->out.weight_files, record);
     return NULL;
-}
-
-/* 0: the program does not read it. */
-static uint32_t storage_number(const bundle_emitter *e, uint32_t storage) {
-    const uint64_t *number = hn_map_get(&e->numbering.places.storage_numbers, storage);
-    return number ? (uint32_t)*number : 0;
 }
 
 /* Which storage of the program holds the bytes at an address; 0: several do, one from a branch,

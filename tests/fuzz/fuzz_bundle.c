@@ -68,6 +68,8 @@ static int can_run(const hn_bundle *b, const sample *s) {
     }
     for (uint32_t k = 1; k < b->buffers_count; k++)
         if (!is_small(s, b->buffers[k].bytes, MAX_BYTES)) return 0;
+    for (uint32_t k = 1; k < b->storages_count; k++)
+        if (b->storages[k].bytes > MAX_BYTES) return 0; /* it may be made */
     for (uint32_t k = 0; k < b->inputs_count; k++) {
         const hnb_input *in = &b->inputs[k];
         if (in->rank > 3 || !are_small(b, s, in->dims, 2 * in->rank)) return 0;

@@ -46,14 +46,21 @@ static hn_status add_level(hn_arena *arena, hn_wrapper *w) {
 }
 
 /* The texts speak of one constant of a few floats, the buffer "w". Its bytes are the compiler's
- * own: weights are at a multiple of 64 KiB, which is long for a corpus. */
+ * own: weights are at a multiple of 64 KiB, which is long for a corpus. Storage 2 is made of it. */
 static hn_status add_constant(hn_arena *arena, hn_sym *sym, hn_wrapper *w) {
     static const float weight[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+    static const hn_box_dim turned[2] = {{2, 16, 4}, {4, 4, 12}};
+    static const hn_storage_piece pieces[2] = {
+        {1, {.rank = 2, .dims = turned, .run_bytes = 4}},
+        {1, {.run_bytes = 4, .from = 28, .to = 8}},
+    };
     hn_graph *graph;
     hn_expr size = hn_sym_int(sym, 8);
     HN_TRY(hn_graph_create(arena, sym, &graph));
     uint32_t storage = hn_graph_add_storage(
         graph, (hn_storage){.data = (const uint8_t *)weight, .size_bytes = sizeof weight});
+    (void)hn_graph_add_storage(graph,
+                               (hn_storage){.size_bytes = 48, .pieces = pieces, .piece_count = 2});
     hn_value value = hn_graph_add_tensor(graph, HN_DTYPE_F32, 1, &size, NULL, HN_STR("w"));
     w->graph = graph;
     return hn_graph_add_input(graph, (hn_input){.kind = HN_INPUT_BUFFER,

@@ -34,10 +34,10 @@ static hn_status content_of(hn_program_run *r, const hn_input *in, const hn_ref_
         *out = *given;
         return NULL;
     }
-    const hn_storage *storage = &r->graph->storages.items[in->storage];
-    const uint8_t *bytes = hn_storage_bytes(storage) +
-                           (size_t)in->storage_offset_elems * hn_dtype_facts(vi->dtype)->size_bytes;
-    return hn_ref_tensor_load(r->arena, vi->dtype, vi->rank, sizes, strides, bytes, out);
+    const uint8_t *data;
+    HN_TRY(hn_graph_storage_data(r->graph, in->storage, r->arena, &data));
+    data += (size_t)in->storage_offset_elems * hn_dtype_facts(vi->dtype)->size_bytes;
+    return hn_ref_tensor_load(r->arena, vi->dtype, vi->rank, sizes, strides, data, out);
 }
 
 static hn_status fill_input(hn_program_run *r, hn_buf b, const hn_ref_tensor *given) {

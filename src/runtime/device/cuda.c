@@ -430,6 +430,7 @@ const hn_device_ops hn_device_cuda = {
     .enter = cuda_enter,
     .leave = cuda_leave,
     .copy_in = hn_cuda_copy_in,
+    .make_in = hn_cuda_make_in,
     .copy_out = hn_cuda_copy_out,
     .copy = hn_cuda_copy,
     .read = hn_cuda_read,

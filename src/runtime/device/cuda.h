@@ -170,6 +170,9 @@ typedef struct cuda_queue cuda_queue;
 
 /* Pieces for copies to the device (copy_bytes, copy_memory), before there is one. */
 hn_status hn_cuda_stage_open(cuda_queue *q, const hn_queue_options *options) HN_MUST_USE;
+/* Of bytes that `maker` writes, into pinned memory. */
+hn_status hn_cuda_stage_made(cuda_queue *q, hn_cuda_address to, const hn_device_maker *maker,
+                             size_t bytes) HN_MUST_USE;
 hn_status hn_cuda_stage_in(cuda_queue *q, hn_cuda_address to, const void *from_host,
                            size_t bytes) HN_MUST_USE;
 hn_status hn_cuda_stage_out(cuda_queue *q, void *to_host, hn_cuda_address from,
@@ -233,6 +236,8 @@ static inline hn_status hn_cuda_enter_queue(cuda_queue *q, bool *out_pushed) {
 hn_status hn_cuda_queue_create(hn_dev *dev, const hn_queue_options *options,
                                hn_queue **out) HN_MUST_USE;
 void hn_cuda_queue_destroy(hn_queue *queue);
+hn_status hn_cuda_make_in(hn_queue *queue, void *to, const hn_device_maker *maker,
+                          size_t bytes) HN_MUST_USE;
 hn_status hn_cuda_copy_in(hn_queue *queue, void *to, const void *from_host,
                           size_t bytes) HN_MUST_USE;
 hn_status hn_cuda_copy_out(hn_queue *queue, void *to_host, const void *from,

@@ -118,6 +118,17 @@ hn_status hn_cuda_copy_in(hn_queue *queue, void *to, const void *from_host, size
     return hn_cuda_name_late(q, status);
 }
 
+hn_status hn_cuda_make_in(hn_queue *queue, void *to, const hn_device_maker *maker, size_t bytes) {
+    cuda_queue *q = (cuda_queue *)queue;
+    bool pushed;
+    if (!bytes) return NULL;
+    HN_TRY(hn_cuda_enter_queue(q, &pushed));
+    q->is_idle = false;
+    hn_status status = hn_cuda_stage_made(q, hn_cuda_at(to), maker, bytes);
+    hn_cuda_leave(dev_of(queue), pushed);
+    return hn_cuda_name_late(q, status);
+}
+
 hn_status hn_cuda_copy_out(hn_queue *queue, void *to_host, const void *from, size_t bytes) {
     cuda_queue *q = (cuda_queue *)queue;
     bool pushed;

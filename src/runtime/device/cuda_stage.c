@@ -114,16 +114,24 @@ static hn_status wait_for_queue(cuda_queue *q) {
 /* ---- copies of the host: faster than the link to the device only with several threads ---- */
 
 typedef struct host_copy {
-    const hn_ext_shared *files;
+    const hn_device_maker *maker;
     uint8_t *to;
-    const uint8_t *from;
+    size_t from; /* of what the maker has */
     size_t bytes, share;
 } host_copy;
 
+/* What a maker's functions read: memory of the host. */
+typedef struct host_bytes {
+    const hn_ext_shared *files;
+    const uint8_t *at;
+} host_bytes;
+
 /* What is mapped from a file is read: a page of a map costs a fault, and a page of the page cache
  * does not. */
-static void copy_bytes(const hn_ext_shared *files, uint8_t *to, const uint8_t *from, size_t bytes) {
-    const void *at = files ? hn_ext_shared_read(files, from, bytes, to) : from;
+static void copy_bytes(const void *user, size_t offset, size_t bytes, void *to) {
+    const host_bytes *from = user;
+    const void *at = from->at + offset;
+    if (from->files) at = hn_ext_shared_read(from->files, at, bytes, to);
     if (at != to) memcpy(to, at, bytes);
 }
 
@@ -132,17 +140,24 @@ static void copy_share(void *context, int rank) {
     const size_t begin = (size_t)rank * c->share;
     if (begin >= c->bytes) return; /* shares are rounded up */
     const size_t left = c->bytes - begin;
-    copy_bytes(c->files, c->to + begin, c->from + begin, left < c->share ? left : c->share);
+    c->maker->make(c->maker->user, c->from + begin, left < c->share ? left : c->share,
+                   c->to + begin);
 }
 
-static void copy_on_host(cuda_queue *q, void *to, const void *from, size_t bytes) {
+static void make_on_host(cuda_queue *q, void *to, const hn_device_maker *maker, size_t from,
+                         size_t bytes) {
     size_t shares = bytes / SHARE_LEAST;
     if (shares > (size_t)q->threads) shares = (size_t)q->threads;
     if (shares > SHARES_MOST) shares = SHARES_MOST;
     if (shares < 1) shares = 1;
-    host_copy copy = {q->files, to, from, bytes, (bytes / shares + 63) / 64 * 64};
-    if (shares == 1) copy_bytes(q->files, to, from, bytes);
+    host_copy copy = {maker, to, from, bytes, (bytes / shares + 63) / 64 * 64};
+    if (shares == 1) maker->make(maker->user, from, bytes, to);
     else hn_team_run(q->team, (int)shares, copy_share, &copy);
+}
+
+static void copy_on_host(cuda_queue *q, void *to, const void *from, size_t bytes) {
+    const host_bytes source = {q->files, from};
+    make_on_host(q, to, &(hn_device_maker){copy_bytes, &source}, 0, bytes);
 }
 
 /* ---- to the device ---- */
@@ -250,11 +265,11 @@ static hn_status find_room(cuda_queue *q, cuda_stage_piece **out) {
 /* Of small copies nobody asks for the time. */
 static int64_t now_for(size_t bytes) { return bytes >= PIECE_LEAST ? hn_now_ns() : 0; }
 
-static hn_status copy_part(cuda_queue *q, hn_cuda_address to, uint8_t *at, const uint8_t *from,
-                           size_t bytes) {
+static hn_status copy_part(cuda_queue *q, hn_cuda_address to, uint8_t *at,
+                           const hn_device_maker *maker, size_t from, size_t bytes) {
     cuda_stage_times *t = &q->stage.times;
     const int64_t begin = now_for(bytes);
-    copy_on_host(q, at, from, bytes);
+    make_on_host(q, at, maker, from, bytes);
     const int64_t read = now_for(bytes);
     HN_TRY(copy_to(q, to, at, bytes));
     t->give_ns += now_for(bytes) - read;
@@ -264,29 +279,34 @@ static hn_status copy_part(cuda_queue *q, hn_cuda_address to, uint8_t *at, const
 }
 
 /* As much as there is room for; small copies begin at multiples of 64 bytes. */
-static hn_status stage_part(cuda_queue *q, hn_cuda_address to, const uint8_t *from, size_t bytes,
-                            size_t *out_done) {
+static hn_status stage_part(cuda_queue *q, hn_cuda_address to, const hn_device_maker *maker,
+                            size_t from, size_t bytes, size_t *out_done) {
     cuda_stage_piece *piece;
     HN_TRY(find_room(q, &piece));
     const size_t room = q->stage.piece_bytes - piece->used;
     const size_t part = bytes < room ? bytes : room;
-    HN_TRY(copy_part(q, to, piece->memory + piece->used, from, part));
+    HN_TRY(copy_part(q, to, piece->memory + piece->used, maker, from, part));
     piece->used += (part + 63) / 64 * 64; /* pieces are multiples of it */
     *out_done = part;
     return NULL;
 }
 
+hn_status hn_cuda_stage_made(cuda_queue *q, hn_cuda_address to, const hn_device_maker *maker,
+                             size_t bytes) {
+    HN_TRY(grow_pieces(q, bytes));
+    for (size_t done = 0, part; done < bytes; done += part)
+        HN_TRY(stage_part(q, to + done, maker, done, bytes - done, &part));
+    return NULL;
+}
+
 hn_status hn_cuda_stage_in(cuda_queue *q, hn_cuda_address to, const void *from_host, size_t bytes) {
-    const uint8_t *from = from_host;
+    const host_bytes from = {q->files, from_host};
     if (bytes > PIECE_LEAST && is_pinned(q, from_host, bytes)) {
         const hn_cuda_result code =
             dev_of(q)->cuda.cuMemcpyHtoDAsync(to, from_host, bytes, q->stream);
         if (!is_refusal(code)) return hn_cuda_check(dev_of(q), code, "cuMemcpyHtoDAsync");
     }
-    HN_TRY(grow_pieces(q, bytes));
-    for (size_t done = 0, part; done < bytes; done += part)
-        HN_TRY(stage_part(q, to + done, from + done, bytes - done, &part));
-    return NULL;
+    return hn_cuda_stage_made(q, to, &(hn_device_maker){copy_bytes, &from}, bytes);
 }
 
 /* ---- from the device ---- */

@@ -128,6 +128,13 @@ typedef struct hn_device_layout {
     const void *ready_for; /* the kernel that it was made for; NULL: not yet */
 } hn_device_layout;
 
+/* Bytes that are written when they are copied. */
+typedef struct hn_device_maker {
+    /* Those from `offset` on. Threads: several may write other parts at the same time. */
+    void (*make)(const void *user, size_t offset, size_t bytes, void *to);
+    const void *user;
+} hn_device_maker;
+
 /* One call of a kernel. Addresses and numbers are read before `launch` returns. */
 typedef struct hn_device_launch {
     void *kernel;      /* from `find` */
@@ -219,6 +226,9 @@ struct hn_device_ops {
 
     /* Copies; the two sides do not overlap, but for `copy`. */
     hn_status (*copy_in)(hn_queue *queue, void *to, const void *from_host, size_t bytes);
+    /* The same of bytes that a function writes, which is not called any more when this returns.
+     * NULL: the device has no memory of its own for it. */
+    hn_status (*make_in)(hn_queue *queue, void *to, const hn_device_maker *maker, size_t bytes);
     hn_status (*copy_out)(hn_queue *queue, void *to_host, const void *from, size_t bytes);
     hn_status (*copy)(hn_queue *queue, void *to, const void *from, size_t bytes);
     /* Waits for the work before, and copies to the host: scalars that decide what comes next. */

@@ -62,6 +62,12 @@ static void print_products(lowering *t) {
     }
 }
 
+/* Joined weights are descriptions: the program has no bytes of theirs. */
+static void expect_no_bytes(const hn_graph *g) {
+    for (uint32_t k = 1; k < g->storages.count; k++)
+        EXPECT(!g->storages.items[k].data == (g->storages.items[k].piece_count > 0));
+}
+
 static void end(model *m, const char *expected) {
     static const double exact[PARTS];
     hn_ref_tensor inputs[HN_RANDOM_MAX_TENSORS], wanted[PARTS], got[PARTS];
@@ -71,6 +77,7 @@ static void end(model *m, const char *expected) {
     if (t->program) {
         EXPECT_OK(hn_program_verify(t->program));
         print_products(t);
+        expect_no_bytes(m->g);
         EXPECT_STR(hn_strbuf_str(&t->text).ptr, expected);
         EXPECT_OK(hn_random_inputs(5, &t->arena, m->g, 0, inputs));
         EXPECT_OK(hn_interpret(&t->arena, m->g, inputs, 1, wanted));

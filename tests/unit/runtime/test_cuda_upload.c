@@ -6,29 +6,53 @@
 #include "support/cuda_standin.h"
 
 /* y = 2 * (x + w), of 400,000 numbers: four parts, the last one of them smaller. */
-#define SUM                                                                                        \
-    "buffer b1 : input f32[400000] source 0 buffer b2 : constant f32[400000] source 1 "            \
+#define SUM_OF(source)                                                                             \
+    "buffer b1 : input f32[400000] source 0 buffer b2 : constant f32[400000] source " source " "   \
     "buffer b3 : temp f32[400000] bytes(1600000) "                                                 \
     "buffer b4 : output f32[400000] bytes(1600000) " KERNELS                                       \
     "input \"x\" : f32[400000] strides [1] in b1 call k1(b1 f32, b2 f32, out b3 f32) "             \
     "extent(400000) call k4(b3 f32, out b4 f32) extent(400000) "                                   \
     "output tensor \"y\" : f32[400000] strides [1] in b4"
 
+#define SUM SUM_OF("1")
+
 enum { COUNT = 400000 };
 
 static float w[COUNT], x[COUNT];
 
-static hn_status load_sum(int threads, hn_module **out) {
+/* Storage 2 is storage 1 as a matrix of 1000 columns, column by column. */
+static const hn_box_dim turned_dims[2] = {{.size = 1000, .from_stride = 4, .to_stride = 1600},
+                                          {.size = 400, .from_stride = 4000, .to_stride = 4}};
+static const hn_storage_piece turned = {1, {.rank = 2, .dims = turned_dims, .run_bytes = 4}};
+
+static void add_turned(hn_wrapper *p) {
+    (void)hn_graph_add_storage((hn_graph *)(uintptr_t)p->graph,
+                               (hn_storage){.size_bytes = sizeof w,
+                                            .file_record = HN_STR(""),
+                                            .pieces = &turned,
+                                            .piece_count = 1});
+}
+
+static hn_status load_text_of(const char *text, int threads, hn_module **out) {
     program p;
     hn_strbuf image;
     for (int k = 0; k < COUNT; k++) w[k] = (float)(k % 4093), x[k] = 1;
     program_init(&p);
     program_add_weight(&p, &(fixture_weight){"w", HN_INPUT_PARAMETER, HN_DTYPE_F32, COUNT, w});
-    EXPECT_OK(program_image(&p, SUM, NULL, &image));
+    EXPECT_OK(program_image(&p, text, NULL, &image));
     const hn_module_options options = fixture_options(&(hn_module_options){.threads = threads});
     hn_status status = hn_module_load_memory(image.ptr, image.len, false, &options, out);
     hn_strbuf_deinit(&image);
     program_deinit(&p);
+    return status;
+}
+
+static hn_status load_sum(int threads, hn_module **out) { return load_text_of(SUM, threads, out); }
+
+static hn_status load_turned(int threads, hn_module **out) {
+    fixture_edit = add_turned;
+    hn_status status = load_text_of(SUM_OF("2"), threads, out);
+    fixture_edit = NULL;
     return status;
 }
 
@@ -41,6 +65,16 @@ static hn_status run_sum(hn_module *m, int64_t *out_wrong) {
         *out_wrong += ((const float *)hn_tensor_data(y))[k] != 2 * (w[k] + 1);
     hn_tensor_release(in), hn_tensor_release(y);
     return status;
+}
+
+static int64_t count_wrong_turned(hn_module *m) {
+    hn_tensor *in = F32(x, COUNT), *y = NULL;
+    int64_t wrong = 0;
+    EXPECT_OK(hn_module_run(m, &in, 1, &y, 1));
+    const float *z = y ? hn_tensor_data(y) : NULL;
+    for (int k = 0; k < COUNT && z; k++) wrong += z[k] != 2 * (w[k % 400 * 1000 + k / 400] + 1);
+    hn_tensor_release(in), hn_tensor_release(y);
+    return wrong;
 }
 
 static cuda_standin *begin(void) {
@@ -68,6 +102,24 @@ TEST(parts_arrive_by_any_number_of_threads) {
         if (!m) return;
         EXPECT_OK(run_sum(m, &wrong));
         EXPECT_INT(wrong, 0);
+        hn_module_stats_get(m, &stats);
+        EXPECT_INT(stats.weights_uploaded_bytes, sizeof w);
+        EXPECT_INT(s->pageable, 0);
+        hn_module_release(m);
+        expect_nothing_left(s);
+    }
+}
+
+/* As of weights that lie in the file as the device wants them, through pinned memory alone. */
+TEST(parts_are_made_on_the_way) {
+    cuda_standin *s = begin();
+    static const int threads[] = {1, 2, 3, 16};
+    for (int k = 0; k < 4 && s; k++) {
+        hn_module *m = NULL;
+        hn_module_stats stats;
+        EXPECT_OK(load_turned(threads[k], &m));
+        if (!m) return;
+        EXPECT_INT(count_wrong_turned(m), 0);
         hn_module_stats_get(m, &stats);
         EXPECT_INT(stats.weights_uploaded_bytes, sizeof w);
         EXPECT_INT(s->pageable, 0);
