@@ -7,6 +7,7 @@
  * themselves: then it is wrong behind every pass, and steps.c finds the one. */
 #include "bisect/internal.h"
 
+#include <math.h>
 #include <string.h>
 
 static uint32_t pass_number(const char *name) {
@@ -106,6 +107,75 @@ static hn_status judge_pass(hn_bisection *b, uint32_t pass, bool *out_right, hn_
     return judge(b, &(attempt){.pass = pass}, out_right, why);
 }
 
+/* --- decompositions --- */
+
+static bool fits(const hn_ref_tensor *got, const hn_ref_tensor *want, hn_strbuf *why) {
+    hn_ref_tensor as = *want;
+    double largest = 0;
+    if (got->dtype == HN_DTYPE_BF16 && want->dtype == HN_DTYPE_F32) as.dtype = HN_DTYPE_BF16;
+    bool is_same = got->dtype == as.dtype && got->rank == as.rank;
+    for (uint32_t d = 0; is_same && d < got->rank; d++) is_same = got->sizes[d] == as.sizes[d];
+    if (!is_same) return true; /* saved of something else */
+    for (int64_t k = 0; hn_dtype_is_float(as.dtype) && k < as.numel; k++)
+        if (isfinite(as.data.f[k])) largest = fmax(largest, fabs(as.data.f[k]));
+    return hn_ref_compare(got, &as, 0, hn_subject_tolerance(as.dtype, largest), why);
+}
+
+/* The op of the imported graph at the node. */
+static hn_status name_decomposition(hn_bisection *b, hn_str node, hn_finding *f) {
+    const hn_driver_limits limits = {.pass = 0};
+    hn_build build;
+    hn_status status = hn_build_graph(b->s, &limits, &build);
+    const hn_graph *g = build.d.graph;
+    for (hn_node n = 1; !status && n < g->nodes.count; n++) {
+        const hn_node_info *info = &g->nodes.items[n];
+        if (info->dead || !hn_str_eq(g->origins.items[info->origin].node, node)) continue;
+        f->rule = hn_str_of(hn_op_facts(info->op)->name);
+        hn_bisection_origin(b, g, info->origin, f);
+        break;
+    }
+    hn_build_deinit(&build);
+    return status;
+}
+
+/* The first node whose value is not what PyTorch saved. */
+static hn_status find_node(hn_bisection *b, hn_build *build, const hn_results *results,
+                           uint32_t first, hn_arena *arena, hn_finding *f) {
+    for (uint32_t k = first; k < results->count; k++) {
+        const hn_str name = build->d.graph->outputs.items[k].name;
+        hn_ref_tensor want;
+        hn_strbuf why;
+        bool found;
+        HN_TRY(b->s->saved(b->s->saved_user, name, arena, &want, &found));
+        hn_strbuf_init(&why);
+        const bool right = !found || fits(&results->items[k], &want, &why);
+        if (!right) f->why = hn_bisection_keep(b, hn_strbuf_str(&why));
+        hn_strbuf_deinit(&why);
+        if (!right) return name_decomposition(b, name, f);
+    }
+    return NULL;
+}
+
+static hn_status search_decompose(hn_bisection *b, hn_finding *f) {
+    hn_limit no_fusion = {.most = 0};
+    const hn_driver_limits limits = {.pass = pass_number("decompose"), .sched = &no_fusion};
+    hn_arena arena;
+    hn_build build;
+    hn_results results;
+    hn_bisection_note(b, "each node of the imported graph");
+    hn_arena_init(&arena);
+    b->result->runs++;
+    hn_status status = hn_build_watched(b->s, &limits, &build);
+    if (!status) status = hn_build_evaluate(b->s, &build, &arena, &results);
+    if (!status)
+        status = find_node(b, &build, &results, b->whole->d.graph->outputs.count, &arena, f);
+    hn_build_deinit(&build);
+    hn_arena_deinit(&arena);
+    return status;
+}
+
+/* --- all --- */
+
 static hn_status search(hn_bisection *b, bool *out_found, hn_strbuf *why) {
     const uint32_t last = hn_driver_last_pass();
     uint32_t pass = pass_number("decompose");
@@ -118,7 +188,7 @@ static hn_status search(hn_bisection *b, bool *out_found, hn_strbuf *why) {
         if (!right) {
             hn_finding *f = hn_bisection_add(b, HN_FINDING_IMPORT);
             f->why = hn_bisection_keep(b, hn_strbuf_str(why));
-            return NULL;
+            return b->s->saved ? search_decompose(b, f) : NULL;
         }
     }
     for (right = true; right && pass < last;) HN_TRY(judge_pass(b, ++pass, &right, why));

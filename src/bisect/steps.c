@@ -126,14 +126,6 @@ static hn_status note_content(looker *l, const hn_step_info *step, const hn_step
 
 /* --- what was computed --- */
 
-/* How far a step may be from its reference, which rounds once, by the largest element: steps sum in
- * other orders, and a cancelled sum keeps the error of its parts. Faults are far beyond it. */
-static double tolerance(hn_dtype dtype, double largest) {
-    const hn_dtype_info *facts = hn_dtype_facts(dtype);
-    if (!hn_dtype_is_float(dtype)) return 0;
-    return (facts->size_bytes == 2 ? 4 : 100) * (facts->rtol * largest + facts->atol * 1e-3);
-}
-
 /* Appends the difference to `why` when there is one. */
 static hn_status compare(const hn_step_operand *o, uint32_t k, const uint8_t *got,
                          const uint8_t *want, hn_arena *arena, hn_strbuf *why) {
@@ -147,7 +139,7 @@ static hn_status compare(const hn_step_operand *o, uint32_t k, const uint8_t *go
         if (isfinite(b.data.f[n])) largest = fmax(largest, fabs(b.data.f[n]));
     hn_strbuf text;
     hn_strbuf_init(&text);
-    if (!hn_ref_compare(&a, &b, 0, tolerance(dtype, largest), &text))
+    if (!hn_ref_compare(&a, &b, 0, hn_subject_tolerance(dtype, largest), &text))
         hn_strbuf_printf(why, "operand %u: " HN_STR_FMT, k, HN_STR_ARG(hn_strbuf_str(&text)));
     hn_strbuf_deinit(&text);
     return NULL;

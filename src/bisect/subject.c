@@ -24,7 +24,7 @@ void hn_subject_deinit(hn_subject *s) {
 
 /* --- compiling --- */
 
-hn_status hn_build_graph(hn_subject *s, const hn_driver_limits *limits, hn_build *b) {
+static hn_status import_model(hn_subject *s, const hn_driver_limits *limits, hn_build *b) {
     memset(b, 0, sizeof *b);
     hn_driver_init(&b->d, s->options.compile, s->service);
     hn_strbuf_init(&b->image);
@@ -34,8 +34,35 @@ hn_status hn_build_graph(hn_subject *s, const hn_driver_limits *limits, hn_build
     HN_TRY(hn_driver_targets(&b->d));
     HN_TRY(hn_sym_create(&b->d.arena, &b->d.sym));
     s->file->importer->forget_reads(s->file);
-    HN_TRY(s->file->importer->import(s->file, s->options.compile->model, &b->d.arena, b->d.sym,
-                                     &b->d.graph));
+    return s->file->importer->import(s->file, s->options.compile->model, &b->d.arena, b->d.sym,
+                                     &b->d.graph);
+}
+
+hn_status hn_build_graph(hn_subject *s, const hn_driver_limits *limits, hn_build *b) {
+    HN_TRY(import_model(s, limits, b));
+    return hn_driver_passes(&b->d);
+}
+
+/* Of nodes with one tensor as their result. */
+static hn_status watch_node(hn_subject *s, hn_graph *g, const hn_node_info *node) {
+    const hn_str name = g->origins.items[node->origin].node;
+    const hn_value v = node->result_count ? node->results[0] : 0;
+    hn_ref_tensor ignored;
+    hn_arena arena;
+    bool found = false;
+    if (!v || hn_graph_value(g, v)->kind != HN_VALUE_TENSOR) return NULL;
+    hn_arena_init(&arena);
+    hn_status status = s->saved(s->saved_user, name, &arena, &ignored, &found);
+    hn_arena_deinit(&arena);
+    if (status || !found) return status;
+    return hn_graph_add_output(g, (hn_output){.kind = HN_OUTPUT_USER, .value = v, .name = name});
+}
+
+hn_status hn_build_watched(hn_subject *s, const hn_driver_limits *limits, hn_build *b) {
+    HN_TRY(import_model(s, limits, b));
+    for (hn_node n = 1; n < b->d.graph->nodes.count; n++)
+        if (!b->d.graph->nodes.items[n].dead)
+            HN_TRY(watch_node(s, b->d.graph, &b->d.graph->nodes.items[n]));
     return hn_driver_passes(&b->d);
 }
 
@@ -163,6 +190,12 @@ hn_status hn_build_evaluate(hn_subject *s, hn_build *b, hn_arena *arena, hn_resu
 }
 
 /* --- right or wrong --- */
+
+double hn_subject_tolerance(hn_dtype dtype, double largest) {
+    const hn_dtype_info *facts = hn_dtype_facts(dtype);
+    if (!hn_dtype_is_float(dtype)) return 0;
+    return (facts->size_bytes == 2 ? 4 : 100) * (facts->rtol * largest + facts->atol * 1e-3);
+}
 
 static bool is_right(const hn_subject *s, const hn_ref_tensor *got, const hn_ref_tensor *want,
                      hn_strbuf *why) {

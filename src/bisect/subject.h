@@ -33,6 +33,11 @@ typedef struct hn_subject {
     /* What PyTorch gave for the first user outputs; borrowed. NULL: the reference decides */
     const hn_ref_tensor *expected;
     uint32_t expected_count;
+    /* What PyTorch computed at a node of the imported graph; NULL: nobody knows. `*out_found` false:
+     * not known of this node */
+    hn_status (*saved)(void *user, hn_str node, hn_arena *arena, hn_ref_tensor *out,
+                       bool *out_found);
+    void *saved_user;
     hn_results oracle; /* of the reference; count 0: not known yet */
     /* Graphs of large models are run as programs without fusion: the interpreter takes minutes for
      * what these do in a second */
@@ -55,6 +60,9 @@ typedef struct hn_build {
 /* The graph after the passes that `limits` allow (borrowed until deinit). deinit also after an
  * error. */
 hn_status hn_build_graph(hn_subject *s, const hn_driver_limits *limits, hn_build *b) HN_MUST_USE;
+/* The same, with an output more for each node of the imported graph whose value `saved` knows, named
+ * as the node. */
+hn_status hn_build_watched(hn_subject *s, const hn_driver_limits *limits, hn_build *b) HN_MUST_USE;
 /* From there to a module that is loaded. */
 hn_status hn_build_module(hn_subject *s, hn_build *b) HN_MUST_USE;
 void hn_build_deinit(hn_build *b);
@@ -67,6 +75,9 @@ hn_status hn_build_run(hn_subject *s, hn_build *b, hn_arena *arena, hn_results *
 hn_status hn_build_evaluate(hn_subject *s, hn_build *b, hn_arena *arena,
                             hn_results *out) HN_MUST_USE;
 
+/* How far a tensor may be from its reference, which rounds once, by the largest element: others sum
+ * in another order, and a cancelled sum keeps the error of its parts. Faults are far beyond it. */
+double hn_subject_tolerance(hn_dtype dtype, double largest);
 /* Whether the results are those that are expected; `why` gets a line about the first that is not. */
 bool hn_subject_judge(const hn_subject *s, const hn_graph *graph, const hn_results *results,
                       hn_strbuf *why);

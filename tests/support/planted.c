@@ -2,6 +2,7 @@
  * them. Linked into programs of tests in front of the library's own functions (--wrap of the
  * linker); HENRY_PLANT names the fault, and without it everything is as usual. */
 #include "codegen/codegen.h"
+#include "opt/decompose/decompose.h"
 #include "opt/patterns/pattern.h"
 #include "ops/cpu/ext.h"
 #include "sched/internal.h"
@@ -81,6 +82,18 @@ hn_value __wrap_hn_fold_index(hn_fold *f, const hn_node_info *node) {
     const bool fits = v && hn_dtype_is_float(hn_graph_value(f->g, v)->dtype);
     if (!fits || !plants("fold")) return v;
     return hn_b_binary(f->g, HN_OP_MUL, v, hn_b_scalar(f->g, 1.5, hn_graph_value(f->g, v)->dtype));
+}
+
+/* The second layer norm of a graph. */
+void __real_hn_dec_layer_norm(struct hn_dec *d);
+void __wrap_hn_dec_layer_norm(struct hn_dec *d);
+void __wrap_hn_dec_layer_norm(struct hn_dec *d) {
+    __real_hn_dec_layer_norm(d);
+    const hn_value v = d->results[0];
+    if (!v || !plants("decompose")) return;
+    if (!hn_str_eq(d->g->origins.items[d->node->origin].node, HN_STR("layer_norm_1"))) return;
+    d->results[0] =
+        hn_b_binary(d->g, HN_OP_MUL, v, hn_b_scalar(d->g, 1.5, hn_graph_value(d->g, v)->dtype));
 }
 
 /* --- fusion --- */

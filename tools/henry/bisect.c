@@ -33,6 +33,9 @@ static void print_finding(const hn_finding *f, hn_strbuf *out) {
     case HN_FINDING_IMPORT:
         hn_strbuf_puts(out, "import: the graph is wrong as soon as it can be run, behind "
                             "'functionalize' and 'decompose'\n");
+        if (f->rule.len)
+            hn_strbuf_printf(out, "  rule      the decomposition of " HN_STR_FMT "\n",
+                             HN_STR_ARG(f->rule));
         break;
     case HN_FINDING_PASS:
         hn_strbuf_printf(out, "pass: '" HN_STR_FMT "', and none of its rewrites\n",

@@ -239,14 +239,13 @@ static hn_status after(void *user, const hn_step_info *step, uint64_t *note) {
 /* ---- all ---- */
 
 static hn_status init(tool_compare *c, hn_module *module) {
-    HN_TRY(read_manifest(c));
     c->rows = hn_arena_alloc(&c->arena, (c->saved.count + 1) * sizeof(row *));
     c->order = hn_arena_alloc(&c->arena, (c->saved.count + 1) * sizeof(row *));
     if (!c->rows || !c->order) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory");
     return hn_module_hook_add(module, &(hn_step_hook){NULL, after, c});
 }
 
-hn_status tool_compare_begin(const tool_options *options, hn_module *module, tool_compare **out) {
+hn_status tool_compare_open(const tool_options *options, tool_compare **out) {
     tool_compare *c = calloc(1, sizeof *c);
     if (!c) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory");
     *c = (tool_compare){.dir = options->compare,
@@ -256,10 +255,26 @@ hn_status tool_compare_begin(const tool_options *options, hn_module *module, too
                         .worst = -1};
     hn_arena_init(&c->arena);
     hn_strmap_init(&c->by_node, &c->arena);
+    hn_status status = read_manifest(c);
+    if (status) tool_compare_destroy(c);
+    else *out = c;
+    return status;
+}
+
+hn_status tool_compare_begin(const tool_options *options, hn_module *module, tool_compare **out) {
+    tool_compare *c;
+    HN_TRY(tool_compare_open(options, &c));
     hn_status status = init(c, module);
     if (status) tool_compare_destroy(c);
     else *out = c;
     return status;
+}
+
+hn_status tool_compare_find(const tool_compare *c, hn_str node, hn_arena *arena, hn_ref_tensor *out,
+                            bool *out_found) {
+    const uint64_t *index = hn_strmap_get(&c->by_node, node);
+    *out_found = index != NULL;
+    return index ? load_other(arena, c, &c->saved.items[*index], out) : NULL;
 }
 
 void tool_compare_destroy(tool_compare *c) {

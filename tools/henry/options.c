@@ -50,7 +50,7 @@ static const option_row rows[] = {
      "write output_K.npy and mutated_NAME.npy there", 0, 0},
     {"--expect", "-e", OPTION_LIST, TOOL_USE_RUN | TOOL_USE_BISECT, AT(expects), "F.npy",
      "compare with this array; repeat it in the order of the outputs", 0, 0},
-    {"--compare", NULL, OPTION_TEXT, TOOL_USE_RUN, AT(compare), "DIR",
+    {"--compare", NULL, OPTION_TEXT, TOOL_USE_RUN | TOOL_USE_BISECT, AT(compare), "DIR",
      "compare each node with the tensors saved there by --debug-tensors or tools/save_tensors.py",
      0, 0},
     {"--rtol", NULL, OPTION_NUMBER, TOOL_USE_RUN | TOOL_USE_BISECT, AT(rtol), "X",

@@ -33,6 +33,18 @@ static uint64_t weight_bytes(const hn_graph *graph) {
     return bytes;
 }
 
+static hn_status find_saved(void *user, hn_str node, hn_arena *arena, hn_ref_tensor *out,
+                            bool *out_found) {
+    return tool_compare_find(user, node, arena, out, out_found);
+}
+
+static hn_status open_saved(tool_subject *s) {
+    HN_TRY(tool_compare_open(s->options, &s->saved));
+    s->subject.saved = find_saved;
+    s->subject.saved_user = s->saved;
+    return NULL;
+}
+
 static hn_status open_model(tool_subject *s) {
     const hn_driver_limits all = {.pass = hn_driver_last_pass()};
     tool_compile_options(s->options, &s->compile);
@@ -51,10 +63,12 @@ static hn_status open_model(tool_subject *s) {
     HN_TRY(tool_inputs_read(s->whole.module, &s->options->inputs, s->inputs));
     s->subject.inputs = s->inputs;
     s->subject.input_count = s->input_count;
-    return read_expected(s);
+    HN_TRY(read_expected(s));
+    return s->options->compare ? open_saved(s) : NULL;
 }
 
 void tool_subject_deinit(tool_subject *s) {
+    tool_compare_destroy(s->saved);
     if (s->has_build) hn_build_deinit(&s->whole);
     if (s->has_subject) hn_subject_deinit(&s->subject);
     if (s->inputs) tool_tensors_release(s->inputs, s->input_count);

@@ -3,6 +3,7 @@
 #define HENRY_TOOL_SUBJECT_H
 
 #include "bisect/subject.h"
+#include "compare.h"
 #include "tool.h"
 
 typedef struct tool_subject {
@@ -15,6 +16,7 @@ typedef struct tool_subject {
     hn_arena arena;
     hn_tensor **inputs;
     uint32_t input_count;
+    tool_compare *saved; /* --compare; NULL: not given */
 } tool_subject;
 
 /* The model, --input and --expect of the command line. deinit also after an error. */
