@@ -42,10 +42,10 @@ sed 's/.*: programs/programs/' err
 # they are made anew.
 "$HENRY" compile "$data/lstm.pt2" --emit source --target-cpu generic -q -o plain
 ls plain/lib/ops/cpu/kernels_*.c
-grep -o 'HN_EXT_[A-Z_]*' plain/Makefile
+grep -o 'HN_EXT_[OW][A-Z_]*' plain/Makefile
 build plain
 run plain/example -w plain/weights.bin -i "$data/lstm_in0.npy" -e "$data/lstm_out0.npy" -e "$data/lstm_out1.npy" | sed 's/ sum.*//'
 "$HENRY" compile "$data/tune_bn_a.pt2" --emit source --target-cpu generic -q -o plain
-grep -o 'HN_EXT_[A-Z_]*' plain/Makefile
+grep -o 'HN_EXT_[OW][A-Z_]*' plain/Makefile
 build plain
 run plain/example -w plain/weights.bin -i "$data/tune_bn_in.npy" -e "$data/tune_bn_a_out.npy" | sed 's/ sum.*//'

@@ -205,6 +205,17 @@ typedef struct hn_ext_skinny {
     int64_t out_row;
 } hn_ext_skinny;
 
+/* The loops of convolutions. */
+typedef struct hn_ext_conv_kernels {
+    void (*gather)(const hn_ext_gather *g);
+    void (*plane)(const hn_ext_plane *p);
+    /* Elements 0, 2 .. and 1, 3 .. of `count` apart. */
+    void (*split)(const float *in, int64_t count, float *even, float *odd);
+    void (*strip)(const hn_ext_strip *p);
+    void (*winograd_in)(const hn_ext_winograd_in *w);
+    void (*winograd_out)(const hn_ext_winograd_out *w);
+} hn_ext_conv_kernels;
+
 typedef struct hn_ext_kernels {
     const char *name;
     int tile_rows, tile_cols, lanes;
@@ -214,13 +225,7 @@ typedef struct hn_ext_kernels {
     void (*tile_f64)(int64_t k, const double *a, const double *b, double *sums, int64_t sums_row);
     void (*column)(const hn_ext_column *t);
     void (*pack)(const hn_ext_pack *p);
-    void (*gather)(const hn_ext_gather *g);
-    void (*plane)(const hn_ext_plane *p);
-    /* Elements 0, 2 .. and 1, 3 .. of `count` apart. */
-    void (*split)(const float *in, int64_t count, float *even, float *odd);
-    void (*strip)(const hn_ext_strip *p);
-    void (*winograd_in)(const hn_ext_winograd_in *w);
-    void (*winograd_out)(const hn_ext_winograd_out *w);
+    const hn_ext_conv_kernels *conv;
     void (*softmax)(const hn_ext_softmax *s);
     /* x[rows][tile_cols], column by column times factor[col], to out[col * out_row + row] for col <
      * cols. */

@@ -2,9 +2,16 @@
  *
  * Before: HN_LANES, HN_TILE_ROWS (rows of the register tile; it is two vectors wide),
  * HN_KERNELS_TABLE and HN_KERNELS_NAME. The tile fills the registers: rows x 2 accumulators, 2
- * vectors of b, 1 broadcast of a. */
+ * vectors of b, 1 broadcast of a.
+ *
+ * This takes longest in the build of a source project, which makes two objects of it, side by side:
+ * HN_EXT_PART 1 is all but the loops of convolutions, HN_EXT_PART 2 those alone. */
 #include "ops/cpu/kernels.h"
 #include "ops/cpu/vec_body.h"
+
+#ifndef HN_EXT_PART
+#define HN_EXT_PART 0
+#endif
 
 enum { TILE_COLS = 2 * HN_LANES };
 
@@ -33,6 +40,7 @@ HN_INLINE void transpose_8x8(vec8 r[8]) {
 typedef float vec4 __attribute__((vector_size(16)));
 typedef float vec4_unaligned __attribute__((vector_size(16), aligned(4), may_alias));
 
+#if HN_EXT_PART != 2
 #include "ops/cpu/gemm/tile_body.h"
 
 /* The first `count` (4 to 7) floats. */
@@ -151,14 +159,34 @@ HN_INLINE float vec_total(vec v) {
     return y[0] + y[1];
 }
 
+#endif
+
 /* Operations that a project does without (ext.h) leave their loops out: they are most of the time
  * to compile this. */
-#if !defined(HN_EXT_WITHOUT_CONV) || !defined(HN_EXT_WITHOUT_ATTENTION)
-#include "ops/cpu/gemm/column_body.h"
-#endif
 #ifndef HN_EXT_WITHOUT_CONV
+#if HN_EXT_PART == 1
+extern const hn_ext_conv_kernels hn_ext_conv_part;
+#else
 #include "ops/cpu/conv/body.h"
 #include "ops/cpu/conv/strip_body.h"
+
+#if HN_EXT_PART == 0
+static
+#endif
+    const hn_ext_conv_kernels hn_ext_conv_part = {
+        .gather = gather,
+        .plane = plane,
+        .split = split,
+        .strip = strip,
+        .winograd_in = winograd_in,
+        .winograd_out = winograd_out,
+};
+#endif
+#endif
+
+#if HN_EXT_PART != 2
+#if !defined(HN_EXT_WITHOUT_CONV) || !defined(HN_EXT_WITHOUT_ATTENTION)
+#include "ops/cpu/gemm/column_body.h"
 #endif
 #ifndef HN_EXT_WITHOUT_ATTENTION
 #include "ops/cpu/attention/body.h"
@@ -179,12 +207,7 @@ const hn_ext_kernels HN_KERNELS_TABLE = {
     .column = column,
 #endif
 #ifndef HN_EXT_WITHOUT_CONV
-    .gather = gather,
-    .plane = plane,
-    .split = split,
-    .strip = strip,
-    .winograd_in = winograd_in,
-    .winograd_out = winograd_out,
+    .conv = &hn_ext_conv_part,
 #endif
 #ifndef HN_EXT_WITHOUT_ATTENTION
     .softmax = softmax,
@@ -198,3 +221,4 @@ const hn_ext_kernels HN_KERNELS_TABLE = {
     .from_half = from_half,
     .to_half = to_half,
 };
+#endif

@@ -92,7 +92,7 @@ static void run_channel(const hn_ext_call *call, int64_t index, const float *pla
             copy[i] = w[i / c->kernel[2] * c->w[3] + i % c->kernel[2] * c->w[4]];
         w = copy;
     }
-    c->kernels->plane(
+    c->kernels->conv->plane(
         &(hn_ext_plane){.in = plane,
                         .in_row = s->border.size[2] * c->stride[1],
                         .step = s->split ? 1 : c->stride[2],
@@ -240,7 +240,7 @@ static void strip_channels(const hn_ext_call *call, int64_t part, int64_t first,
         strip.weights = hn_ext_conv_weights(c, call) + o * c->w[0];
         strip.bias = bias ? bias + o : NULL;
         strip.out = out + n * c->y[0] + o * c->y[1];
-        c->kernels->strip(&strip);
+        c->kernels->conv->strip(&strip);
         for (int64_t i = 0; i < strip.planes; i++) hn_ext_conv_add_residual(c, call, n, o + i);
         first += strip.planes;
     }

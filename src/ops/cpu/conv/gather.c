@@ -94,7 +94,7 @@ static void gather_panels(const worker *w, const task *t, int64_t k0, int64_t k)
                        .runs = runs,
                        .run_count = find_runs(s, t, (k + 1) * cols, runs),
                        .out = w->chunk};
-    c->kernels->gather(&g);
+    c->kernels->conv->gather(&g);
     if (scale) scale_panels(w, t, k0, k, scale);
 }
 

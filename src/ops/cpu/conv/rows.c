@@ -115,7 +115,9 @@ static void copy_rows(const rows_state *s, const float *x, int64_t first, float 
             if (from + i < 0 || from + i >= c->in[1])
                 memset(row, 0, (size_t)s->in_row * sizeof *row);
             else if (c->stride[2] == 1) memcpy(row + before, in, (size_t)count * sizeof *row);
-            else c->kernels->split(in, count, before % 2 ? odd : even, before % 2 ? even : odd);
+            else
+                c->kernels->conv->split(in, count, before % 2 ? odd : even,
+                                        before % 2 ? even : odd);
         }
 }
 

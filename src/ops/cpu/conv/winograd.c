@@ -223,7 +223,7 @@ static void transform_channel(const block *b, int64_t ch) {
         w.out = b->in + ch * s->columns + t - b->first;
         w.count = (int)hn_ext_min(LANES, hn_ext_min(s->tiles_x - x, b->end - t));
         w.room = (int)(s->columns - (t - b->first));
-        c->kernels->winograd_in(&w);
+        c->kernels->conv->winograd_in(&w);
         if ((x += w.count) == s->tiles_x) x = 0, in += m * row;
     }
 }
@@ -327,12 +327,13 @@ static void finish_channel(const block *b, const float *products, int64_t o) {
     int64_t y = b->first / s->tiles_x, x = b->first % s->tiles_x;
     for (int64_t t = b->first; t < b->end; t += LANES) {
         const int64_t count = hn_ext_min(LANES, b->end - t);
-        c->kernels->winograd_out(&(hn_ext_winograd_out){.m = s->m,
-                                                        .in = products + t - b->first,
-                                                        .in_point = s->columns,
-                                                        .bias = bias ? bias[o] : 0,
-                                                        .epilogue = hn_ext_conv_early_epilogue(c),
-                                                        .out = results});
+        c->kernels->conv->winograd_out(
+            &(hn_ext_winograd_out){.m = s->m,
+                                   .in = products + t - b->first,
+                                   .in_point = s->columns,
+                                   .bias = bias ? bias[o] : 0,
+                                   .epilogue = hn_ext_conv_early_epilogue(c),
+                                   .out = results});
         if (residual) {
             for (int64_t i = 0; i < count; i++)
                 move_tile(s, y + (x + i) / s->tiles_x, (x + i) % s->tiles_x, results + i * floats,
