@@ -26,18 +26,6 @@
 extern "C" {
 #endif
 
-/* What is in a tensor. Units: elements. */
-typedef struct hn_tensor_stats {
-    int64_t count;
-    int64_t nan_count, inf_count;
-    /* the first NaN or infinite element in row-major order, and its value; -1: there is none */
-    int64_t first_bad;
-    double first_bad_value;
-    /* of the finite elements; NaN when there are none. `std` is that of the population, bools are 0
-     * and 1 */
-    double min, max, mean, std;
-} hn_tensor_stats;
-
 /* The statistics of an operand's tensor, wherever it lies; to be called by a hook. An empty tensor
  * has a count of 0.
  * Errors: invalid-argument for an index out of range and when there is nothing to read, as in

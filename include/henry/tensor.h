@@ -121,6 +121,18 @@ HN_API hn_status hn_tensor_copy_out(const hn_tensor *tensor, void *out);
  * of read-only memory. */
 HN_API hn_status hn_tensor_copy_in(hn_tensor *tensor, const void *elements);
 
+/* What is in a tensor, as debuggers tell it (henry/debug.h). Units: elements. */
+typedef struct hn_tensor_stats {
+    int64_t count;
+    int64_t nan_count, inf_count;
+    /* the first NaN or infinite element in row-major order, and its value; -1: there is none */
+    int64_t first_bad;
+    double first_bad_value;
+    /* of the finite elements; NaN when there are none. `std` is that of the population, bools are 0
+     * and 1 */
+    double min, max, mean, std;
+} hn_tensor_stats;
+
 /* ---- DLPack: tensors of other libraries, and for them, without a copy ----
  *
  * The structs are those of dlpack/dlpack.h, or of henry/dlpack.h for programs without it. All element

@@ -539,6 +539,7 @@ int model_output_sizes(model *m, const model_array *inputs, model_array *outputs
 int model_run(model *m, const model_array *inputs, model_array *outputs) {
     TRY(begin(m, inputs, outputs));
     for (uint32_t k = 0; k < P->inputs; k++) TRY(take_input(m, k, &inputs[k]));
+    m->calls++;
     const int failed = P->steps(m);
     hn_team_end(&m->team);
     return failed ? failed : finish(m, inputs, outputs);

@@ -122,6 +122,7 @@ struct model {
     model_array *wanted;      /* outputs, likewise */
     memory workspace, scratch;
     struct externs *externs;
+    uint64_t calls; /* so far */
 };
 
 #define TRY(call)                                                                                  \
@@ -168,6 +169,36 @@ typedef struct extern_facts {
     uint8_t types[8]; /* model_type; 0: absent */
     const char *where;
 } extern_facts;
+/* --- debug.c: looking at tensors, in a project that is built with DEBUG=1 --- */
+
+typedef struct debug_operand {
+    uint32_t buffer; /* its number in the program; 0: the call has no such operand */
+    const char *name;
+    uint32_t type, rank;
+    bool is_written, is_partial;  /* is_partial: a later call writes to it, too */
+    dim dims[2 * MODEL_MAX_RANK]; /* sizes, then strides */
+} debug_operand;
+
+typedef struct debug_step {
+    const char *name, *where;
+    uint32_t first, operands; /* of debug_operands */
+} debug_step;
+
+/* Around each call: its number, and where the tensors of its operands begin. */
+#ifdef MODEL_DEBUG
+extern const debug_operand debug_operands[];
+extern const debug_step debug_steps[];
+int debug_begin(model *m, uint32_t step, void *const *data);
+int debug_end(model *m, uint32_t step, void *const *data);
+#define STEP_BEGIN(step, ...)                                                                      \
+    void *const debug_data[] = {__VA_ARGS__};                                                      \
+    TRY(debug_begin(m, step, debug_data))
+#define STEP_END(step) TRY(debug_end(m, step, debug_data))
+#else
+#define STEP_BEGIN(step, ...) (void)0
+#define STEP_END(step)        (void)0
+#endif
+
 int extern_run(model *m, const extern_facts *facts, void *const *operands, const int64_t *params);
 void externs_close(model *m);
 

@@ -3,7 +3,7 @@
 #define HN_RUNTIME_TENSOR_STATS_H
 
 #include "base/team.h"
-#include "henry/debug.h"
+#include "henry/tensor.h"
 
 /* A tensor in memory that the host can read. Strides are not negative. */
 typedef struct hn_stats_tensor {

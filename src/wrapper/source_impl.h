@@ -21,12 +21,15 @@ typedef struct source_printer {
     uint32_t *symbol_numbers; /* per symbol: its place among the numbers */
     uint32_t depth;           /* of the block being printed */
     uint32_t next_extern;
+    uint32_t next_call; /* kernels and operations */
 } source_printer;
 
 /* "..." with escapes. */
 void hn_source_string(hn_strbuf *out, hn_str text);
 /* For the inside of a comment: no comment ends or begins in it, and no line. */
 void hn_source_comment(hn_strbuf *out, hn_str text);
+/* "{0, 64}" or "{7, 0}": a `dim` of support.h. */
+void hn_source_dim(source_printer *p, hn_expr e);
 /* A literal or "n[7]"; 0 for no expression. */
 void hn_source_number(source_printer *p, hn_expr e);
 void hn_source_int(hn_strbuf *out, int64_t value);
@@ -49,5 +52,10 @@ bool hn_source_is_mutation(const hn_woutput *o);
 
 /* source_steps.c: the walk over the steps. */
 hn_status hn_source_steps(source_printer *p) HN_MUST_USE;
+
+/* source_debug.c: marks around a call, and the table that belongs to them. */
+void hn_source_debug_begin(source_printer *p, const hn_line *line);
+void hn_source_debug_end(source_printer *p);
+hn_status hn_source_debug_table(source_printer *p) HN_MUST_USE;
 
 #endif

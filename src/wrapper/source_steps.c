@@ -194,8 +194,10 @@ static void put_call(source_printer *p, const hn_line *line) {
     put_origin(p, line);
     hn_strbuf_putc(p->out, '\n');
     p->depth++;
+    hn_source_debug_begin(p, line);
     if (line->kind == HN_LINE_KERNEL) put_kernel(p, line);
     else put_extern(p, line);
+    hn_source_debug_end(p);
     p->depth--;
     begin_line(p);
     hn_strbuf_puts(p->out, "}\n");

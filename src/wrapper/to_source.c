@@ -77,7 +77,7 @@ static void put_node(source_printer *p, uint32_t node) {
 void hn_source_number(source_printer *p, hn_expr e) { put_node(p, node_of(p, e)); }
 
 /* A dim of support.h. */
-static void put_dim(source_printer *p, hn_expr e) {
+void hn_source_dim(source_printer *p, hn_expr e) {
     const uint32_t node = node_of(p, e);
     int64_t value = 0;
     bool literal = !node || hn_nodes_const(p->nodes, node, &value);
@@ -92,7 +92,7 @@ static void put_dims(source_printer *p, const char *name, uint32_t k, const hn_e
     PUTS("static const dim %s_%u[] = {", name, k);
     for (uint32_t d = 0; d < count; d++) {
         if (d) hn_strbuf_puts(p->out, ", ");
-        put_dim(p, dims[d]);
+        hn_source_dim(p, dims[d]);
     }
     hn_strbuf_puts(p->out, "};\n");
 }
@@ -287,7 +287,7 @@ static void put_inputs(source_printer *p) {
         hn_strbuf_puts(p->out, ", ");
         put_dims_name(p, "in_strides", k, inputs[k].rank);
         hn_strbuf_puts(p->out, ", ");
-        put_dim(p, inputs[k].expr);
+        hn_source_dim(p, inputs[k].expr);
         PUTS(", UINT64_C(%" PRIu64 ")},\n", inputs[k].bits);
     }
     hn_strbuf_puts(p->out, "    {NULL, NULL, {0, 0}, 0},\n};\n\n");
@@ -310,7 +310,7 @@ static void put_output(source_printer *p, uint32_t k, int output) {
     hn_strbuf_puts(p->out, ", ");
     put_dims_name(p, "out_strides", k, v->rank);
     hn_strbuf_puts(p->out, ", ");
-    put_dim(p, v->expr);
+    hn_source_dim(p, v->expr);
     PUTS(", UINT64_C(%" PRIu64 "), %d, %d, %" PRId64 ", ", v->bits,
          hn_source_is_mutation(o) ? o->target_input : -1,
          own ? (int)p->owns[target->storage] - 1 : -1,
@@ -599,6 +599,7 @@ static hn_status print(source_printer *p) {
     put_defines(p);
     HN_TRY(hn_source_steps(p));
     put_content(p);
+    HN_TRY(hn_source_debug_table(p));
     put_program(p);
     return hn_strbuf_status(p->out);
 }
