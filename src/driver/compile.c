@@ -92,15 +92,14 @@ static hn_status check_machines(const hn_driver *d) {
 }
 
 hn_status hn_driver_build(hn_driver *d, hn_strbuf *image) {
-    hn_wrapper *wrapper;
     HN_TRY(hn_driver_kernels(d));
     int64_t mark = hn_now_ns();
     if (HN_OPT(&d->options, source_dir)) return hn_driver_source(d);
     HN_TRY(check_machines(d));
     HN_TRY(hn_driver_submit(d));
     d->stats.codegen_ns += hn_driver_lap(&mark) - d->stats.compile_ns; /* fit.c waits */
-    HN_TRY(hn_driver_wrapper(d, &wrapper));
-    return hn_driver_image(d, wrapper, image);
+    HN_TRY(hn_driver_wrapper(d, &d->wrapper));
+    return hn_driver_image(d, d->wrapper, image);
 }
 
 hn_status hn_compiled_create(const char *weights_path, hn_compiled **out) {

@@ -9,6 +9,7 @@
 #include "driver/programs.h"
 #include "driver/sizes.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* A compilation of a file. */
@@ -239,9 +240,7 @@ static hn_status import_and_build(file_job *j, hn_compiled *c) {
     HN_TRY(import(j));
     d->stats.import_ns = hn_driver_lap(&mark);
     d->stats.nodes_imported = d->graph->nodes.count - 1;
-    hn_status status = build_and_store(j, c);
-    if (d->graph) hn_graph_deinit(d->graph);
-    return status;
+    return build_and_store(j, c);
 }
 
 static hn_status compile_cached(file_job *j, hn_compiled *c) {
@@ -319,6 +318,7 @@ static hn_status job_open(file_job *j, const char *path, hn_str bytes,
 }
 
 static void job_close(file_job *j) {
+    if (j->driver.graph) hn_graph_deinit(j->driver.graph);
     hn_driver_deinit(&j->driver);
     hn_service_destroy(j->driver.service);
     hn_strbuf_deinit(&j->content);
@@ -358,6 +358,43 @@ static bool names_file(hn_status status, const char *path) {
     size_t len = strlen(path);
     return strncmp(message, before, sizeof before - 1) == 0 && strncmp(name, path, len) == 0 &&
            name[len] == '\'';
+}
+
+/* --- a program with what it came from --- */
+
+struct hn_kept {
+    file_job job;
+};
+
+hn_status hn_compile_kept(const char *path, const hn_compile_options *options, hn_compiled **out,
+                          hn_kept **out_kept) {
+    hn_compiled *c = NULL;
+    HN_TRY(hn_options_validate(options));
+    hn_kept *kept = calloc(1, sizeof *kept);
+    if (!kept) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory for a compilation");
+    file_job *job = &kept->job;
+    hn_status status = job_open(job, path, (hn_str){0}, options);
+    if (!status) status = hn_compiled_create(path, &c);
+    if (!status) status = hn_driver_targets(&job->driver);
+    if (!status) status = import_and_build(job, c);
+    if (!status) note_cache(job, &c->stats);
+    if (!status) {
+        *out = c;
+        *out_kept = kept;
+        return NULL;
+    }
+    hn_compiled_release(c);
+    hn_kept_destroy(kept);
+    return names_file(status, path) ? status
+                                    : hn_status_annotate(status, "cannot compile '%s'", path);
+}
+
+const hn_driver *hn_kept_driver(const hn_kept *kept) { return &kept->job.driver; }
+
+void hn_kept_destroy(hn_kept *kept) {
+    if (!kept) return;
+    job_close(&kept->job);
+    free(kept);
 }
 
 hn_status hn_compile_file(const char *path, const hn_compile_options *options, hn_compiled **out) {

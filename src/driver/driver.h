@@ -52,6 +52,7 @@ typedef struct hn_driver {
     hn_graph *graph;
     hn_program *program;
     hn_schedule schedule;
+    hn_wrapper *wrapper;                   /* planned when the image is there */
     hn_driver_level levels[HN_LEVELS_MAX]; /* what to compile for, the best first: of one kind */
     uint32_t level_count;
     const hn_target *targets[HN_LEVELS_MAX]; /* of the levels */
@@ -114,6 +115,16 @@ hn_status hn_driver_plan(hn_wrapper *wrapper, hn_memory_plan *out) HN_MUST_USE;
 hn_status hn_driver_source(hn_driver *d) HN_MUST_USE;
 /* image.c: waits for the objects and makes the bundle image. */
 hn_status hn_driver_image(hn_driver *d, hn_wrapper *wrapper, hn_strbuf *out) HN_MUST_USE;
+
+/* compile_file.c: a program and what it came from, for tools that look at it line by line. */
+typedef struct hn_kept hn_kept;
+/* hn_compile_file for one kind of device, past the cache of graphs. Owns: the caller, each of the two
+ * by itself; `*out_kept` has the model file open. Errors: as hn_compile_file. */
+hn_status hn_compile_kept(const char *path, const hn_compile_options *options, hn_compiled **out,
+                          hn_kept **out_kept) HN_MUST_USE;
+/* The planned program, its schedule and loops; they live as long as `kept`. */
+const hn_driver *hn_kept_driver(const hn_kept *kept);
+void hn_kept_destroy(hn_kept *kept); /* NULL is allowed */
 
 /* Everything after the graph exists, for tests and fuzzers that build their own: passes to image.
  * `graph`, its arena and sym are the caller's; `service` is borrowed. */

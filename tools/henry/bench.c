@@ -5,13 +5,11 @@
 
 #include "base/file.h"
 #include "base/trace.h"
-#include "bundle/view.h"
-#include "ir/interp.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { WARMUP_RUNS = 2, MIN_ROUNDS = 20, MAX_ROUNDS = 10000, DEFAULT_SIZE = 32 };
+enum { WARMUP_RUNS = 2, MIN_ROUNDS = 20, MAX_ROUNDS = 10000 };
 #define ROUND_TIME_NS INT64_C(1000000000)
 
 typedef struct subject {
@@ -27,145 +25,8 @@ typedef struct bench {
     subject *subjects;
     uint32_t count;
     int64_t rounds, rounds_max;
-    int64_t size_values[TOOL_LIST_MAX]; /* of --size NAME=N */
-    size_t size_name_lens[TOOL_LIST_MAX];
-    bool size_used[TOOL_LIST_MAX]; /* some model has a symbol of this name */
+    tool_random random;
 } bench;
-
-/* --- random inputs --- */
-
-static uint64_t next_random(uint64_t *state) { /* splitmix64: any seed is a good one */
-    uint64_t z = (*state += 0x9E3779B97F4A7C15u);
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-    return z ^ (z >> 31);
-}
-
-/* Integers are 0 or 1: valid as an index into anything that has two elements. */
-static hn_status random_tensor(hn_arena *arena, hn_scalar_type type, uint32_t rank,
-                               const int64_t *sizes, uint64_t *state, hn_tensor **out) {
-    hn_ref_tensor t;
-    void *bytes;
-    HN_TRY(hn_ref_tensor_init(arena, (hn_dtype)type, rank, sizes, &t));
-    for (int64_t k = 0; k < t.numel; k++) {
-        uint64_t bits = next_random(state);
-        if (hn_dtype_is_float(t.dtype))
-            t.data.f[k] = (double)(int64_t)(bits >> 11) / (double)(INT64_C(1) << 52) - 1;
-        else t.data.i[k] = (int64_t)(bits >> 63);
-    }
-    HN_TRY(hn_arena_array(arena, (size_t)t.numel + 1, hn_scalar_type_bytes(type), &bytes));
-    hn_ref_tensor_store(&t, bytes);
-    HN_TRY(hn_tensor_create(&(hn_tensor_desc){.type = type, .rank = rank, .sizes = sizes}, out));
-    hn_tensor_copy_in(*out, bytes);
-    return NULL;
-}
-
-/* False after a message. */
-static bool parse_sizes(bench *b) {
-    for (uint32_t k = 0; k < b->options->sizes.count; k++) {
-        const char *word = b->options->sizes.items[k], *equals = strchr(word, '=');
-        char *end = NULL;
-        if (equals) b->size_values[k] = strtoll(equals + 1, &end, 10);
-        if (!equals || !equals[1] || *end)
-            return tool_usage("bench", "--size needs NAME=N with a whole number N, not '%s'", word),
-                   false;
-        b->size_name_lens[k] = (size_t)(equals - word);
-    }
-    return true;
-}
-
-static hn_status check_sizes_used(const bench *b) {
-    for (uint32_t k = 0; k < b->options->sizes.count; k++)
-        if (!b->size_used[k] && !b->options->inputs.count)
-            return HN_ERROR(
-                HN_NOT_FOUND,
-                "no size symbol has the name of '--size %s'; 'henry inspect' shows them",
-                b->options->sizes.items[k]);
-    return NULL;
-}
-
-static hn_status symbol_value(bench *b, const hn_bundle *bundle, const hnb_symbol *symbol,
-                              int64_t *out) {
-    hn_str name = hn_bundle_str(bundle, symbol->name);
-    *out = DEFAULT_SIZE < symbol->lo   ? symbol->lo
-           : DEFAULT_SIZE > symbol->hi ? symbol->hi
-                                       : DEFAULT_SIZE;
-    for (uint32_t k = 0; k < b->options->sizes.count; k++) {
-        if (!hn_str_eq(name, (hn_str){b->options->sizes.items[k], b->size_name_lens[k]})) continue;
-        b->size_used[k] = true;
-        *out = b->size_values[k];
-    }
-    if (*out >= symbol->lo && *out <= symbol->hi) return NULL;
-    hn_strbuf range;
-    hn_strbuf_init(&range);
-    hn_bundle_range_print(symbol->lo, symbol->hi, &range);
-    hn_status status =
-        HN_ERROR(HN_INVALID_ARGUMENT, "'" HN_STR_FMT "' cannot be %lld: its range is %s",
-                 HN_STR_ARG(name), (long long)*out, hn_strbuf_str(&range).ptr);
-    hn_strbuf_deinit(&range);
-    return status;
-}
-
-/* No array has this many elements: says which size it is, and of what it is made. */
-static hn_status no_shape(const hn_bundle *b, const hnb_input *in, uint32_t dim, bool is_known,
-                          int64_t value) {
-    hn_strbuf text;
-    hn_strbuf_init(&text);
-    hn_bundle_expr_print(b, b->dims[in->dims + dim], &text);
-    if (is_known) hn_strbuf_printf(&text, " = %lld", (long long)value);
-    hn_status status = HN_ERROR(
-        HN_INVALID_ARGUMENT,
-        "these sizes do not fit input '%s': its dimension %u would be %s; give others with --size",
-        hn_bundle_text(b, in->name), dim, hn_strbuf_str(&text).ptr);
-    hn_strbuf_deinit(&text);
-    return status;
-}
-
-static hn_status random_inputs_of(bench *all, const hn_bundle *b, hn_arena *arena, subject *s) {
-    int64_t *symbols, *values;
-    uint8_t *bad;
-    uint64_t state = 1;
-    HN_NEW(arena, symbols, b->symbols_count + 1);
-    HN_NEW(arena, values, b->nodes_count + 1);
-    HN_NEW(arena, bad, b->nodes_count + 1);
-    for (uint32_t k = 0; k < b->symbols_count; k++)
-        HN_TRY(symbol_value(all, b, &b->symbols[k], &symbols[k]));
-    hn_bundle_eval(b, symbols, b->symbols_count, values, bad);
-    for (uint32_t k = 0; k < b->inputs_count && k < s->input_count; k++) {
-        const hnb_input *in = &b->inputs[k];
-        int64_t sizes[HNB_MAX_RANK];
-        if (in->kind != HNB_VALUE_TENSOR) continue;
-        for (uint32_t d = 0; d < in->rank; d++) {
-            uint32_t node = b->dims[in->dims + d];
-            if (bad[node] || values[node] < 0) return no_shape(b, in, d, !bad[node], values[node]);
-            sizes[d] = values[node];
-        }
-        HN_TRY(random_tensor(arena, (hn_scalar_type)in->dtype, in->rank, sizes, &state,
-                             &s->inputs[k]));
-    }
-    return NULL;
-}
-
-static hn_status random_inputs(bench *all, subject *s) {
-    hn_file_map map = {0};
-    size_t len = 0;
-    const void *image = NULL;
-    if (s->model.compiled) {
-        image = hn_compiled_image(s->model.compiled, &len);
-    } else {
-        HN_TRY(hn_file_map_init(&map, s->model.path));
-        image = map.data;
-        len = map.size_bytes;
-    }
-    hn_bundle bundle;
-    hn_arena arena;
-    hn_arena_init(&arena);
-    hn_status status = hn_bundle_open(image, len, false, &bundle);
-    if (!status) status = random_inputs_of(all, &bundle, &arena, s);
-    hn_arena_deinit(&arena);
-    if (!s->model.compiled) hn_file_map_deinit(&map);
-    return status;
-}
 
 /* --- measuring --- */
 
@@ -187,7 +48,7 @@ static hn_status prepare(bench *b, subject *s) {
     if (!s->inputs || !s->outputs || !s->times) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory");
     HN_TRY(b->options->inputs.count
                ? tool_inputs_read(s->model.module, &b->options->inputs, s->inputs)
-               : random_inputs(b, s));
+               : tool_random_inputs(&b->random, &s->model, s->input_count, s->inputs));
     HN_TRY(run_once(s, &s->first_ns));
     int64_t ignored;
     for (int k = 0; k < WARMUP_RUNS; k++) HN_TRY(run_once(s, &ignored));
@@ -327,7 +188,7 @@ int tool_cmd_bench(const tool_options *options) {
     if (b.rounds_max > 100 * MAX_ROUNDS)
         return tool_usage("bench", "--repeat needs a whole number from 1 to %d here, not '%lld'",
                           100 * MAX_ROUNDS, (long long)b.rounds_max);
-    if (!parse_sizes(&b)) return TOOL_USAGE;
+    if (!tool_random_init("bench", options, &b.random)) return TOOL_USAGE;
     hn_status status = tool_device_check(options);
     b.subjects = calloc(options->args.count, sizeof *b.subjects);
     if (!b.subjects && !status) status = HN_ERROR(HN_OUT_OF_MEMORY, "out of memory");
@@ -338,7 +199,7 @@ int tool_cmd_bench(const tool_options *options) {
             status =
                 hn_status_annotate(prepare(&b, &b.subjects[k]), "'%s'", options->args.items[k]);
     }
-    if (!status) status = check_sizes_used(&b);
+    if (!status) status = tool_random_check(&b.random);
     if (!status) status = measure(&b);
     for (uint32_t k = 0; k < b.count && !status; k++)
         qsort(b.subjects[k].times, (size_t)b.rounds, sizeof(int64_t), by_value);

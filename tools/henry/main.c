@@ -30,6 +30,13 @@ static const tool_command commands[] = {
      "measure the time of runs; several models take turns",
      "Without --input the inputs are random: floats in [-1, 1), integers 0 or 1, sizes from the model's signature.\n",
      tool_cmd_bench},
+    {"accuracy", TOOL_USE_ACCURACY, 1, 1, "MODEL.pt2 [--input F.npy]... [options]",
+     "run a model beside its reference and show the errors of each kernel, the worst first",
+     "Each kernel and operation gets the operands of the real run, and so does its reference, whose sums are rounded once: a row\n"
+     "tells what that step does wrong, not what it was given. Rows are sorted by the largest difference in units of the last place\n"
+     "of the largest value. Without --input the inputs are random: floats in [-1, 1), integers 0 or 1, sizes from the model's\n"
+     "signature or --size.\n",
+     tool_cmd_accuracy},
     {"opt", TOOL_USE_OPT, 1, 1, "-p PASS [-p PASS]... IN.hnir",
      "run passes on a graph or on loops in text form and print the result", "", tool_cmd_opt},
     {"cache", TOOL_USE_CACHE, 1, 64, "stats|verify|gc|clear|why|export|import [FILE]...",

@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/trace.h"
 #include "bundle/view.h"
+#include "driver/driver.h"
 #include "front/importer.h"
 
 #include <pthread.h>
@@ -220,7 +221,19 @@ static hn_status load_bundle(const tool_options *options, hn_module_options *loa
     return status ? status : count_kernels(model);
 }
 
-static hn_status load(const tool_options *options, tool_model *model) {
+static hn_status compile_kept(const tool_options *options, const char *path, hn_compile_options own,
+                              hn_compiled **out, hn_kept **out_kept) {
+    progress line;
+    tool_compile_options(options, &own);
+    progress_begin(&line, options, path);
+    if (line.is_running) own.progress = note_compilers, own.progress_context = &line;
+    hn_status status = hn_compile_kept(path, &own, out, out_kept);
+    progress_end(&line);
+    return status;
+}
+
+/* `out_kept` NULL: nothing is kept. */
+static hn_status load(const tool_options *options, tool_model *model, hn_kept **out_kept) {
     hn_module_options load = {.threads = 0};
     tool_load_options(options, &load);
     if (model->kind == TOOL_HNB) return load_bundle(options, &load, model);
@@ -228,7 +241,9 @@ static hn_status load(const tool_options *options, tool_model *model) {
     tool_sizes_read(&options->inputs, &sizes);
     hn_compile_options extra = {.inputs = sizes.count ? sizes.items : NULL,
                                 .input_count = sizes.count};
-    hn_status status = tool_compile(options, model->path, extra, &model->compiled);
+    hn_status status = out_kept
+                           ? compile_kept(options, model->path, extra, &model->compiled, out_kept)
+                           : tool_compile(options, model->path, extra, &model->compiled);
     tool_sizes_deinit(&sizes);
     HN_TRY(status);
     hn_compiled_stats_get(model->compiled, &model->stats);
@@ -239,9 +254,28 @@ hn_status tool_model_load(const tool_options *options, const char *path, tool_mo
     *out = (tool_model){.path = path};
     HN_TRY(tool_kind_of(path, &out->kind));
     int64_t begin = hn_now_ns();
-    hn_status status = load(options, out);
+    hn_status status = load(options, out, NULL);
     out->load_ns = hn_now_ns() - begin - out->stats.total_ns;
     if (status) tool_model_deinit(out);
+    return status;
+}
+
+hn_status tool_model_load_kept(const tool_options *options, const char *path, tool_model *out,
+                               hn_kept **out_kept) {
+    *out = (tool_model){.path = path};
+    *out_kept = NULL;
+    HN_TRY(tool_kind_of(path, &out->kind));
+    if (out->kind == TOOL_HNB)
+        return HN_ERROR(
+            HN_INVALID_ARGUMENT,
+            "'%s' is a bundle, which does not say what its kernels are to compute; give "
+            "the model that it was made from",
+            path);
+    hn_status status = load(options, out, out_kept);
+    if (!status) return NULL;
+    tool_model_deinit(out);
+    hn_kept_destroy(*out_kept);
+    *out_kept = NULL;
     return status;
 }
 

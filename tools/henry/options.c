@@ -33,7 +33,7 @@ typedef struct option_row {
 #define AT(field) offsetof(tool_options, field)
 #define FINDS     (TOOL_USE_BISECT | TOOL_USE_REPRO)
 #define RUNS      (TOOL_USE_RUN | TOOL_USE_BENCH)
-#define COMPILES  (TOOL_USE_RUN | TOOL_USE_BENCH | TOOL_USE_COMPILE)
+#define COMPILES  (TOOL_USE_RUN | TOOL_USE_BENCH | TOOL_USE_COMPILE | TOOL_USE_ACCURACY)
 #define STORES    (COMPILES | FINDS | TOOL_USE_CACHE | TOOL_USE_KERNEL | TOOL_USE_DOCTOR)
 #define PRINTS_JSON                                                                                \
     (COMPILES | TOOL_USE_INSPECT | TOOL_USE_CACHE | TOOL_USE_DOCTOR | TOOL_USE_VERSION |           \
@@ -44,7 +44,7 @@ typedef struct option_row {
 enum { MOST_COMPILERS = 256 /* as of HENRY_COMPILE_THREADS */ };
 
 static const option_row rows[] = {
-    {"--input", "-i", OPTION_LIST, RUNS | FINDS, AT(inputs), "F.npy",
+    {"--input", "-i", OPTION_LIST, RUNS | FINDS | TOOL_USE_ACCURACY, AT(inputs), "F.npy",
      "an input array; repeat it in the order of the signature", 0, 0},
     {"--output-dir", "-d", OPTION_TEXT, TOOL_USE_RUN, AT(output_dir), "DIR",
      "write output_K.npy and mutated_NAME.npy there", 0, 0},
@@ -65,8 +65,10 @@ static const option_row rows[] = {
      "the kernel, by name or by the number of its step", 0, 0},
     {"--repeat", "-n", OPTION_COUNT, RUNS, AT(repeat), "N",
      "number of runs (default of bench: one second, at least 20 runs; of run: 1)", 0, 0},
-    {"--size", NULL, OPTION_LIST, TOOL_USE_BENCH, AT(sizes), "NAME=N",
+    {"--size", NULL, OPTION_LIST, TOOL_USE_BENCH | TOOL_USE_ACCURACY, AT(sizes), "NAME=N",
      "value of a size symbol (default: 32, within its range)", 0, 0},
+    {"--limit", NULL, OPTION_COUNT, TOOL_USE_ACCURACY, AT(limit), "N",
+     "so many rows (default: 20; with --json all)", 0, 0},
     {"--profile", NULL, OPTION_FLAG, RUNS, AT(profile), NULL, "measure the time of each step", 0,
      0},
     {"--debug-tensors", NULL, OPTION_TEXT, RUNS, AT(debug_tensors), "TEXT",
@@ -78,7 +80,7 @@ static const option_row rows[] = {
      "load every kernel when the model is opened, not when a run first calls it", 0, 0},
     {"--cuda-graphs", NULL, OPTION_FLAG, RUNS, AT(cuda_graphs), NULL,
      "on CUDA: from the second run on, launch all steps as one CUDA graph", 0, 0},
-    {"--device", NULL, OPTION_TEXT, RUNS | FINDS, AT(device), "DEVICE",
+    {"--device", NULL, OPTION_TEXT, RUNS | FINDS | TOOL_USE_ACCURACY, AT(device), "DEVICE",
      "cpu, cuda, cuda:1, cuda:GPU-8f2c (by UUID), opencl: compile for it and run on it (default: what the bundle or --target is for)",
      0, 0},
     {"--threads", "-t", OPTION_COUNT, COMPILES | FINDS | TOOL_USE_CACHE, AT(threads), "N",
@@ -310,6 +312,7 @@ bool tool_options_parse(const tool_command *command, int argc, char **argv, int 
                           .compile_threads = -1,
                           .max_bytes = -1,
                           .index = -1,
+                          .limit = -1,
                           .rtol = -1,
                           .atol = -1};
     bool only_args = false;

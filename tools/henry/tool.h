@@ -31,8 +31,8 @@ typedef struct tool_options {
     const char *output_dir, *output, *cache_dir, *cache_tag, *remote, *stats, *trace, *log,
         *model_name, *target, *emit, *dump_after;
     const char *device, *weights, *weights_file, *language, *key, *debug_tensors, *compare, *kernel;
-    int64_t threads, repeat, compile_threads, max_bytes, index; /* -1: not given */
-    double rtol, atol;                                          /* negative: by dtype */
+    int64_t threads, repeat, compile_threads, max_bytes, index, limit; /* -1: not given */
+    double rtol, atol;                                                 /* negative: by dtype */
     /* a bit for each option of the table in options.c that is on the command line */
     uint64_t given;
     bool help, json, no_cache, no_fusion, no_standby, explain_fusion, profile, weights_beside,
@@ -51,7 +51,8 @@ typedef enum tool_use {
     TOOL_USE_KERNEL = 256,
     TOOL_USE_BUNDLE = 512,
     TOOL_USE_BISECT = 1024,
-    TOOL_USE_REPRO = 2048
+    TOOL_USE_REPRO = 2048,
+    TOOL_USE_ACCURACY = 4096
 } tool_use;
 
 /* A row of the table of commands. */
@@ -170,6 +171,11 @@ typedef struct tool_model {
 hn_status tool_model_load(const tool_options *options, const char *path,
                           tool_model *out) HN_MUST_USE;
 void tool_model_deinit(tool_model *model);
+/* A model with the IR that its program came from (driver/driver.h), which a bundle does not have.
+ * Owns: `*out_kept`, until hn_kept_destroy. Errors: also invalid-argument for a bundle. */
+struct hn_kept;
+hn_status tool_model_load_kept(const tool_options *options, const char *path, tool_model *out,
+                               struct hn_kept **out_kept) HN_MUST_USE;
 /* hn_compile_file with the options of the command line; a line of progress when stderr is a
  * terminal. */
 /* Sets what the command line says; the other members stay. */
@@ -194,6 +200,25 @@ const char *tool_cache_state_name(hn_cache_state state);
 void tool_compile_stats_json(tool_json *json, const hn_compile_stats *stats);
 /* The phases of a compilation as fields of the open object. */
 void tool_phases_json(tool_json *json, const hn_compile_stats *stats);
+/* --- random.c: inputs where --input names none --- */
+
+/* Floats in [-1, 1), integers 0 or 1: the same ones in each process. */
+typedef struct tool_random {
+    const tool_options *options;
+    int64_t size_values[TOOL_LIST_MAX]; /* of --size NAME=N */
+    size_t size_name_lens[TOOL_LIST_MAX];
+    bool size_used[TOOL_LIST_MAX]; /* some model has a symbol of this name */
+} tool_random;
+
+/* Reads the options --size. False after a message. */
+bool tool_random_init(const char *command, const tool_options *options, tool_random *out);
+/* out[count]: tensors of the first `count` inputs, NULL for others. Sizes are those of --size, else
+ * 32, or the nearest in a symbol's range. */
+hn_status tool_random_inputs(tool_random *random, const tool_model *model, uint32_t count,
+                             hn_tensor **out) HN_MUST_USE;
+/* Each --size was of use. */
+hn_status tool_random_check(const tool_random *random) HN_MUST_USE;
+
 /* timing.c */
 typedef struct tool_times {
     int64_t begin_ns; /* of the program */
@@ -270,5 +295,6 @@ int tool_cmd_kernel(const tool_options *options);
 int tool_cmd_bundle(const tool_options *options);
 int tool_cmd_bisect(const tool_options *options);
 int tool_cmd_repro(const tool_options *options);
+int tool_cmd_accuracy(const tool_options *options);
 
 #endif
