@@ -9,6 +9,7 @@ constants.pt2   a float, a bool and an int among its inputs, as constants; a ten
 branch_size.pt2 a branch whose result's size depends on data: Henry refuses it
 sizes.pt2   a symbolic size, results of several layouts
 branch.pt2  a branch that hands its input on
+loops.pt2   loops: over a symbolic number of elements, while the data says so, of many rounds, of none, one in the other, with a branch
 assert.pt2  an assertion on what was computed
 random.pt2  random numbers
 lstm.pt2    a recurrent layer whose states are recorded with a dimension more, as PyTorch up to 2.11 does
@@ -24,6 +25,11 @@ import torch
 
 # Compiled under a name of its own, so that the files do not record where this script lies.
 SOURCE = '''
+from torch._higher_order_ops.map import map as mapped
+from torch._higher_order_ops.scan import scan
+from torch._higher_order_ops.while_loop import while_loop
+
+
 class Bf16(torch.nn.Module):
     def forward(self, x, y):
         return x * 2 + 1, x.float() - y
@@ -67,6 +73,58 @@ class Number(torch.nn.Module):
 class Constants(torch.nn.Module):
     def forward(self, x, a: float, flag: bool, n: int):
         return (x * a if flag else x) + n + torch.tensor([10.0, 20.0, 30.0])
+
+
+class Loops(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.w = torch.nn.Parameter(torch.linspace(-0.5, 0.5, 16).reshape(4, 4))
+
+    def grow(self, x):
+        """While no element is beyond 100, of any sign, and at most 40 times."""
+        def test(i, done, x):
+            return (i < 40) & ~done
+
+        def body(i, done, x):
+            x = x * 1.25
+            return i + 1, (x.abs() > 100).any(), x
+
+        return while_loop(test, body, (torch.zeros((), dtype=torch.int64), torch.zeros((), dtype=torch.bool), x))
+
+    def table(self, x, h):
+        """Rows of a table, one a round, as many as x has."""
+        def test(i, table, h):
+            return (i < x.shape[0]) & (i < 12)
+
+        def body(i, table, h):
+            h = h.sin() + 0.5
+            return i + 1, table.index_put((i,), h), h
+
+        return while_loop(test, body, (torch.zeros((), dtype=torch.int64), torch.zeros(12, 4), h))
+
+    def nested(self, h):
+        def inner(i, x):
+            j = torch.zeros((), dtype=torch.int64)
+            return while_loop(lambda j, x: j < i, lambda j, x: (j + 1, x * 0.5 + 1), (j, x))[1]
+
+        def body(i, x):
+            x = torch.cond(i % 2 == 0, lambda x: x * 2, lambda x: x - 1, (inner(i, x),))
+            return i + 1, x
+
+        return while_loop(lambda i, x: (i < 6) & (x.sum() < 1e6), body, (torch.zeros((), dtype=torch.int64), h))
+
+    def forward(self, x, h):
+        def step(h, e):
+            h = torch.tanh(h @ self.w + e)
+            return h, h.relu()
+
+        last, states = scan(step, h, x)
+        soft = mapped(lambda e: (e * 2).softmax(-1), x)
+        count, _, grown = self.grow(h)
+        _, table, _ = self.table(x, h)
+        many = while_loop(lambda i, x: i < 1000, lambda i, x: (i + 1, x * 0.999 + 0.001), (torch.tensor(0), h))[1]
+        none = while_loop(lambda i, x: (i < 0) & (x.sum() > 0), lambda i, x: (i + 1, x + 1), (torch.tensor(0), h.flip(0)))[1]
+        return last, states, soft, count, grown, table, many, none, *self.nested(h)
 
 
 class BranchSize(torch.nn.Module):
@@ -198,6 +256,12 @@ def make_branch():
     export("branch", Branch(), (torch.ones(2, 3), torch.ones(2, 3)))
 
 
+def make_loops():
+    x = torch.linspace(-2, 2, 28).reshape(7, 4)
+    save("loops", Loops(), (x, torch.tensor([0.5, -1.0, 0.25, 2.0])),
+         dynamic_shapes=({0: torch.export.Dim("n", min=2, max=64)}, {}))
+
+
 def make_assert():
     export("assert", Assert(), (torch.ones(2, 3),))
 
@@ -234,5 +298,5 @@ def make_random():
     export("random", Random(), (torch.ones(2, 3),))
 
 
-for made in sys.argv[1:] or ["bf16", "mutate", "data", "number", "constants", "branch_size", "sizes", "branch", "assert", "random", "recurrent"]:
+for made in sys.argv[1:] or ["bf16", "mutate", "data", "number", "constants", "branch_size", "sizes", "branch", "loops", "assert", "random", "recurrent"]:
     globals()["make_" + made]()

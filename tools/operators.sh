@@ -81,7 +81,8 @@ What Henry accepts in a \`.pt2\`: $(rows | wc -l) overloads of ATen. Written by 
 - A dash in place of types: no stored case of its own; the operator shares its code with one that has some.
 - *In place* operators, and \`out=\` forms where listed, become the operator without the underscore and a write to the operand.
 - *Refused*: what Henry says when a use is not supported. A dimension list holds at most 16 dimensions everywhere.
-- Control flow: \`torch.cond\`; \`while_loop\`, \`map\` and \`scan\` when the number of rounds is known at export.
+- Control flow: \`torch.cond\`; \`while_loop\`, \`map\`, \`scan\` and \`associative_scan\`, of any number of rounds. What a loop carries are tensors of
+  sizes that stay the same; its body may have no sizes or numbers that depend on data.
 
 \`henry inspect MODEL.pt2\` lists the operators of a model that are not in this table.
 

@@ -442,7 +442,9 @@ typedef enum hn_module_step_kind {
     HN_MODULE_STEP_COND = 5,
     /* reads a size from the data; what depends on it is known in `after` */
     HN_MODULE_STEP_DEFINE = 6,
-    HN_MODULE_STEP_WAIT = 7 /* the CPU waits for the device */
+    HN_MODULE_STEP_WAIT = 7, /* the CPU waits for the device */
+    /* a loop: the steps of its rounds run between its `before` and `after`, each once a round */
+    HN_MODULE_STEP_LOOP = 8
 } hn_module_step_kind;
 
 /* A step of a run. Strings are owned by the module, the rest is valid during the call of the
@@ -481,7 +483,8 @@ typedef struct hn_step_operand {
     uint32_t rank;
     int64_t sizes[HN_TENSOR_MAX_RANK], strides[HN_TENSOR_MAX_RANK];
     /* address of element 0 of the tensor, on `device`; NULL when there is nothing to read: there
-     * are no elements, or it is `after` of a HN_MODULE_STEP_COND or HN_MODULE_STEP_DEFINE */
+     * are no elements, or it is `after` of a HN_MODULE_STEP_COND or HN_MODULE_STEP_DEFINE, or the step is
+     * a HN_MODULE_STEP_LOOP */
     void *data;
     int64_t bytes;        /* from element 0 to one past the last; 0 when the shape is not known */
     int64_t offset_bytes; /* where the step begins in it; not 0 for parts of a tensor */

@@ -94,6 +94,16 @@ def cond(predicate, then, then_operands, otherwise, otherwise_operands):
         otherwise(*otherwise_operands)
 
 
+def loop(rounds, predicate, test, test_operands, body, body_operands):
+    done = 0
+    while rounds is None or done < rounds:
+        test(*test_operands)
+        if predicate is not None and not item(*predicate):
+            break
+        body(*body_operands)
+        done += 1
+
+
 _FUNCTIONS = {**NUMBERS, "size": size, "input": laid_out, "allocate": allocate, "reuse": reuse, "view": view,
               "free": free, "clone": clone, "copy": copy, "item": item, "assign": assign, "cond": cond,
               "solve": solve}
@@ -179,6 +189,8 @@ class _Translator:
             return made.call_module(f"operations.{node.name}", argument((operands,) + args[5:]))
         if op == "cond":
             return self.conditional(made, node, argument)
+        if op == "loop":
+            return self.loop(made, node, argument)
         if op == "solve":
             args = args + (node.name,)
         fx_node = made.create_node("call_function", _FUNCTIONS[op], argument(args), name=node.name)
@@ -196,13 +208,23 @@ class _Translator:
         self.root.register_buffer(node.name, whole.as_strided(sizes, strides, offset))
         return made.get_attr(node.name)
 
-    def conditional(self, made, node, argument):
-        predicate, then, then_operands, otherwise, otherwise_operands = node.args
-        bodies = []
-        for name, graph in (("then", then), ("otherwise", otherwise)):
+    def bodies(self, made, node, **graphs):
+        given = []
+        for name, graph in graphs.items():
             name = f"{node.name}_{name}"
             self.root.add_module(name, self.module(graph))
-            bodies.append(made.get_attr(name))
+            given.append(made.get_attr(name))
+        return given
+
+    def loop(self, made, node, argument):
+        rounds, predicate, test, test_operands, body, body_operands = node.args
+        bodies = self.bodies(made, node, test=test, body=body)
+        return made.call_function(loop, (argument(rounds), argument(predicate), bodies[0],
+                                         argument(test_operands), bodies[1], argument(body_operands)))
+
+    def conditional(self, made, node, argument):
+        predicate, then, then_operands, otherwise, otherwise_operands = node.args
+        bodies = self.bodies(made, node, then=then, otherwise=otherwise)
         return made.call_function(cond, (argument(predicate), bodies[0], argument(then_operands), bodies[1],
                                          argument(otherwise_operands)))
 

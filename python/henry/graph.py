@@ -1,7 +1,8 @@
 """The lines of a program as a graph of nodes, in the order in which they run: one node a line, and nodes for
 inputs, weights, sizes and outputs. docs/program-json.md specifies the file that it is made from.
 
-A node's arguments are nodes, numbers, texts, None, tuples of these, and graphs (the bodies of conditionals)."""
+A node's arguments are nodes, numbers, texts, None, tuples of these, and graphs (the bodies of conditionals and
+loops)."""
 
 import ast
 from dataclasses import dataclass, field
@@ -285,15 +286,27 @@ class _Builder:
             name=symbol["name"])
         self.check_guards(scope)
 
-    def line_cond(self, scope, line):
-        bodies = []
-        for branch in ("then", "otherwise"):
+    def bodies(self, scope, *lists):
+        graphs = []
+        for lines in lists:
             body = _Scope(self, scope)
-            self.lines(body, line[branch])
-            bodies.append(body.graph)
+            self.lines(body, lines)
+            graphs.append(body.graph)
+        return graphs
+
+    def line_cond(self, scope, line):
+        bodies = self.bodies(scope, line["then"], line["otherwise"])
         scope.add("cond", self.number(scope, line),
                   bodies[0], tuple(bodies[0].captured), bodies[1], tuple(bodies[1].captured),
                   origins=self.origins(line))
+
+    def line_loop(self, scope, line):
+        rounds = scope.expr(line.get("rounds"))
+        operand = line["operands"][0] if rounds is None else None
+        predicate = None if operand is None else (*self.operand(scope, operand), operand["dtype"])
+        test, body = self.bodies(scope, line.get("test", ()), line["body"])
+        scope.add("loop", rounds, predicate, test, tuple(test.captured), body, tuple(body.captured),
+                  origin=line.get("origin"))
 
     # --- what comes behind the lines ---
 

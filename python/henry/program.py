@@ -68,7 +68,7 @@ class Runner:
                 ctypes.memmove(memory.address, file.read(row["bytes"]), row["bytes"])
                 self.weights[row["storage"]] = memory
         own = ("size", "value", "check_value", "input", "weight", "allocate", "reuse", "view", "free", "kernel", "extern", "copy", "item",
-               "cond", "clone", "assign")
+               "cond", "loop", "clone", "assign")
         self.functions = {**NUMBERS, **{name: getattr(self, name) for name in own}}
 
     def __call__(self, *inputs):
@@ -162,6 +162,15 @@ class Runner:
     def cond(self, predicate, then, then_captured, otherwise, otherwise_captured):
         body, captured = (then, then_captured) if predicate else (otherwise, otherwise_captured)
         walk(body, self.functions, (), captured)
+
+    def loop(self, rounds, predicate, test, test_captured, body, body_captured):
+        done = 0
+        while rounds is None or done < rounds:
+            walk(test, self.functions, (), test_captured)
+            if predicate and not self.item(*predicate):
+                break
+            walk(body, self.functions, (), body_captured)
+            done += 1
 
 
 # --- files ---

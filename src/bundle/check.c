@@ -347,6 +347,11 @@ static bool origins_ok(const hn_bundle *b, const hnb_step *s) {
     return true;
 }
 
+static bool loop_ok(const hn_bundle *b, const hnb_step *s) {
+    if (s->param_count) return s->param_count == 1 && !s->operand_count && !s->then_count;
+    return predicate_ok(b, s);
+}
+
 static bool step_ok(const hn_bundle *b, const hnb_step *s) {
     if (!str_ok(b, s->text) || !origins_ok(b, s) || s->kernel >= b->kernels_count ||
         s->device >= HN_DEVICE_KIND_COUNT || s->buffer >= b->buffers_count ||
@@ -360,24 +365,29 @@ static bool step_ok(const hn_bundle *b, const hnb_step *s) {
     case HNB_STEP_WAIT: return s->device != HN_DEVICE_CPU && !s->operand_count;
     case HNB_STEP_ASSERT:
     case HNB_STEP_COND: return predicate_ok(b, s);
+    case HNB_STEP_LOOP: return loop_ok(b, s);
     case HNB_STEP_DEFINE: return definition_ok(b, s);
     default: return false;
     }
 }
 
-/* Bodies of conditionals must nest: each lies inside the body around it. */
+/* Bodies of conditionals and loops must nest: each lies inside the body around it. A size that a loop
+ * defines would be another one in the next round. */
 static hn_status check_steps(const hn_bundle *b) {
-    uint32_t ends[2 * HNB_MAX_COND_DEPTH], depth = 0;
+    uint32_t ends[2 * HNB_MAX_COND_DEPTH], depth = 0, loop_end = 0;
     for (uint32_t i = 0; i < b->steps_count; i++) {
         const hnb_step *s = &b->steps[i];
         if (!step_ok(b, s)) return CORRUPT("step %u", i);
         while (depth && ends[depth - 1] <= i) depth--;
-        if (s->kind != HNB_STEP_COND) continue;
+        if (s->kind == HNB_STEP_DEFINE && i < loop_end)
+            return CORRUPT("definition at step %u, in a loop", i);
+        if (s->kind != HNB_STEP_COND && s->kind != HNB_STEP_LOOP) continue;
         uint64_t then_end = (uint64_t)i + 1 + s->then_count, end = then_end + s->otherwise_count;
         if (end > (depth ? ends[depth - 1] : b->steps_count))
-            return CORRUPT("conditional at step %u reaches too far", i);
+            return CORRUPT("conditional or loop at step %u reaches too far", i);
         if (depth + 2 > 2 * HNB_MAX_COND_DEPTH)
-            return CORRUPT("conditionals nested more than %d deep", HNB_MAX_COND_DEPTH);
+            return CORRUPT("conditionals and loops nested more than %d deep", HNB_MAX_COND_DEPTH);
+        if (s->kind == HNB_STEP_LOOP && end > loop_end) loop_end = (uint32_t)end;
         ends[depth++] = (uint32_t)end;
         ends[depth++] = (uint32_t)then_end;
     }

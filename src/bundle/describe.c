@@ -197,9 +197,17 @@ static void text_step(const hn_bundle *b, uint32_t i, hn_strbuf *out) {
     case HNB_STEP_COND:
         hn_strbuf_printf(out, "cond then %u otherwise %u", s->then_count, s->otherwise_count);
         break;
+    case HNB_STEP_LOOP:
+        hn_strbuf_puts(out, "loop");
+        if (s->param_count) text_expr(b, " rounds ", b->params[s->params], out);
+        else hn_strbuf_printf(out, " test %u", s->then_count);
+        hn_strbuf_printf(out, " body %u", s->otherwise_count);
+        break;
     default: break;
     }
-    if (s->kind != HNB_STEP_COPY && s->kind != HNB_STEP_WAIT) text_operands(b, s, out);
+    if (s->kind != HNB_STEP_COPY && s->kind != HNB_STEP_WAIT &&
+        !(s->kind == HNB_STEP_LOOP && s->param_count))
+        text_operands(b, s, out);
     if (s->kind != HNB_STEP_WAIT && s->device != HN_DEVICE_CPU)
         hn_strbuf_printf(out, " on %s", hn_device_name(s->device));
     if (s->kind == HNB_STEP_EXTERN) text_params(b, s->params, s->param_count, out);

@@ -249,6 +249,10 @@ typedef enum hnb_step_kind {
      * symbol's range and, where it has a value already, against that */
     HNB_STEP_DEFINE = 6,
     HNB_STEP_WAIT = 7, /* the host waits for all that `device` was given to do */
+    /* with a parameter: otherwise_count steps, that often; without: then_count steps, and while
+     * operand 0, a predicate, is true behind them, otherwise_count steps, and so on. The steps follow
+     * this one, none of them DEFINE */
+    HNB_STEP_LOOP = 8,
     HNB_STEP_KIND_COUNT
 } hnb_step_kind;
 
@@ -257,7 +261,7 @@ typedef enum hnb_step_kind {
  * origin. Only for messages: readers take nothing of it on trust. */
 #define HNB_CHECK_PARAMS 4
 
-/* `device` is where a step runs: of KERNEL, EXTERN, ASSERT, COND and DEFINE all operands are in its
+/* `device` is where a step runs: of KERNEL, EXTERN, ASSERT, COND, LOOP and DEFINE all operands are in its
  * memory; of COPY it is that of the buffer that is not on the CPU, if one is not. */
 typedef struct hnb_step {
     uint32_t kind;
@@ -266,7 +270,7 @@ typedef struct hnb_step {
     uint32_t kernel;
     uint32_t extern_kind; /* of EXTERN: hn_extern_kind */
     uint32_t operands, operand_count;
-    /* of EXTERN; of KERNEL its checks, HNB_CHECK_PARAMS for each */
+    /* of EXTERN; of KERNEL its checks, HNB_CHECK_PARAMS for each; of LOOP its rounds */
     uint32_t params, param_count;
     uint32_t launches, launch_count; /* of `kernel`: one for all targets, or one for each */
     uint32_t buffer, from;

@@ -177,6 +177,20 @@ static hn_status branch(interpreter *r, const hn_line *line, uint32_t i) {
                  : run_lines(r, middle, middle + line->otherwise_count);
 }
 
+/* Rounds, or as often as the test says. */
+static hn_status loop(interpreter *r, const hn_line *line, uint32_t i) {
+    const uint32_t middle = i + 1 + line->then_count;
+    int64_t rounds = 0, truth = 1;
+    if (line->rounds) HN_TRY(hn_ref_eval(&r->at, line->rounds, &rounds));
+    for (int64_t n = 0; !line->rounds || n < rounds; n++) {
+        HN_TRY(run_lines(r, i + 1, middle));
+        if (!line->rounds) HN_TRY(read_element(r, &line->operands[0], &truth));
+        if (!truth) break;
+        HN_TRY(run_lines(r, middle, middle + line->otherwise_count));
+    }
+    return NULL;
+}
+
 static hn_status run_line(interpreter *r, uint32_t i) {
     const hn_line *line = &r->w->lines.items[i];
     hn_line_memory ignored;
@@ -193,6 +207,7 @@ static hn_status run_line(interpreter *r, uint32_t i) {
     case HN_LINE_ASSERT: return assert_true(r, line);
     case HN_LINE_DEFINE: return define(r, line);
     case HN_LINE_COND: return branch(r, line, i);
+    case HN_LINE_LOOP: return loop(r, line, i);
     }
     return HN_ERROR(HN_INTERNAL, "a line of unknown kind %d", (int)line->kind);
 }
@@ -201,7 +216,7 @@ static hn_status run_lines(interpreter *r, uint32_t first, uint32_t end) {
     for (uint32_t i = first; i < end; i++) {
         const hn_line *line = &r->w->lines.items[i];
         HN_TRY(hn_status_annotate(run_line(r, i), "line %u", i));
-        if (line->kind == HN_LINE_COND) i += line->then_count + line->otherwise_count;
+        if (hn_line_has_bodies(line->kind)) i += line->then_count + line->otherwise_count;
     }
     return NULL;
 }

@@ -557,3 +557,24 @@ void hn_b_cond(hn_graph *g, hn_value pred, hn_graph *then_graph, hn_graph *else_
     else append(g, HN_OP_COND, args, 4, out, out_count);
     for (uint32_t k = 0; k < out_count && g->failed; k++) out[k] = 0;
 }
+
+void hn_b_loop(hn_graph *g, const hn_b_loop_parts *parts, hn_value *out) {
+    const uint32_t carried = parts->carried_count;
+    for (uint32_t k = 0; k < carried; k++) out[k] = 0;
+    if (g->failed || any_missing(parts->operands, carried + parts->other_count)) return;
+    hn_arg args[HN_LOOP_ARGS] = {[HN_LOOP_BODY] = {.kind = HN_ARG_GRAPH, .as.graph = parts->body},
+                                 [HN_LOOP_CARRIED] = hn_arg_values(parts->operands, carried),
+                                 [HN_LOOP_OTHERS] =
+                                     hn_arg_values(parts->operands + carried, parts->other_count)};
+    if (parts->rounds) args[HN_LOOP_ROUNDS] = hn_arg_expr(parts->rounds);
+    if (parts->test) args[HN_LOOP_TEST] = (hn_arg){.kind = HN_ARG_GRAPH, .as.graph = parts->test};
+    hn_status status = hn_args_check(g, HN_OP_LOOP, args, HN_LOOP_ARGS);
+    for (uint32_t k = 0; k < carried && !status; k++) {
+        const hn_value_info info = *hn_graph_value(g, parts->operands[k]);
+        out[k] = hn_graph_add_tensor(g, info.dtype, info.rank, info.sizes, NULL, HN_STR(""));
+    }
+    if (!status) status = hn_loop_args_check(g, args, out, carried);
+    if (status) hn_graph_fail(g, status);
+    else append(g, HN_OP_LOOP, args, HN_LOOP_ARGS, out, carried);
+    for (uint32_t k = 0; k < carried && g->failed; k++) out[k] = 0;
+}

@@ -110,16 +110,26 @@ hn_value hn_b_assert(hn_graph *g, hn_value cond, hn_str message);
 void hn_b_cond(hn_graph *g, hn_value pred, hn_graph *then_graph, hn_graph *else_graph,
                const hn_value *operands, uint32_t count, hn_value *out, uint32_t out_count);
 
+/* Either `rounds` (an expression, 0: none) or `test` (a graph, NULL: none). `operands`: what is
+ * carried, then the others. Fills `out[k]` for each that is carried. */
+typedef struct hn_b_loop_parts {
+    hn_expr rounds;
+    hn_graph *test, *body;
+    const hn_value *operands;
+    uint32_t carried_count, other_count;
+} hn_b_loop_parts;
+void hn_b_loop(hn_graph *g, const hn_b_loop_parts *parts, hn_value *out);
+
 /* Result metas of a primitive from its arguments: what the builders and the verifier use. */
 typedef struct hn_meta {
     hn_dtype dtype;
     uint32_t rank;
     hn_expr sizes[HN_MAX_RANK];
 } hn_meta;
-enum { HN_RESULTS_MAX = 3 }; /* of a primitive but COND */
+enum { HN_RESULTS_MAX = 3 }; /* of a primitive but COND and LOOP */
 /* Writes at most HN_RESULTS_MAX metas. The first size of NONZERO is 0: any. Sizes that must relate and are
  * neither proved nor refuted are guarded (hn_sym_require). Errors: internal, with what does not
- * fit. Not for COND, ITEM, ASSERT. */
+ * fit. Not for COND, LOOP, ITEM, ASSERT. */
 hn_status hn_infer(hn_graph *g, hn_op op, const hn_arg *args, uint32_t arg_count,
                    hn_meta out[HN_RESULTS_MAX], uint32_t *out_count) HN_MUST_USE;
 

@@ -21,6 +21,12 @@ void hn_sizes_print(const hn_graph *g, hn_dtype dtype, const hn_expr *sizes, uin
 hn_status hn_cond_check(const hn_graph *g, const hn_arg args[4], const hn_value *results,
                         uint32_t result_count) HN_MUST_USE;
 
+/* What LOOP says of its subgraphs: inputs like what is carried and the others; outputs of the body,
+ * and results, like what is carried; one bool of the test. Either `rounds` or `test` is there. */
+enum { HN_LOOP_ROUNDS, HN_LOOP_TEST, HN_LOOP_BODY, HN_LOOP_CARRIED, HN_LOOP_OTHERS, HN_LOOP_ARGS };
+hn_status hn_loop_args_check(const hn_graph *g, const hn_arg args[HN_LOOP_ARGS],
+                             const hn_value *results, uint32_t result_count) HN_MUST_USE;
+
 /* Whether two sizes are equal by proof or by a guard recorded earlier. */
 bool hn_sizes_agree(const hn_graph *g, hn_expr a, hn_expr b);
 /* Whether `a`, which meets `b` in a broadcast, is taken for 1: a guard says so, or the hints do,

@@ -50,6 +50,7 @@ static const hn_ref_fn row_functions[HN_OP_COUNT] = {
     [HN_OP_GROUPED_MATMUL] = hn_ref_grouped_matmul,
     [HN_OP_ITEM] = hn_ref_item,
     [HN_OP_COND] = hn_ref_cond,
+    [HN_OP_LOOP] = hn_ref_loop,
     [HN_OP_ASSERT] = hn_ref_assert,
 };
 

@@ -1,5 +1,8 @@
-/* interp_control.c: rows whose result or effect depends on data: nonzero, item, cond, assert. */
+/* interp_control.c: rows whose result or effect depends on data: nonzero, item, cond, assert,
+ * loop. */
 #include "ir/interp_impl.h"
+
+#include "ir/check.h"
 
 #include <inttypes.h>
 
@@ -128,4 +131,137 @@ hn_status hn_ref_assert(hn_ref_run *run) {
                         "the condition has %" PRId64 " elements, must have one", cond->numel);
     if (elem_is_true(cond, 0)) return NULL;
     return HN_ERROR(HN_INVALID_ARGUMENT, "assertion failed: " HN_STR_FMT, HN_STR_ARG(message));
+}
+
+/* --- loops --- */
+
+/* What a loop carries is copied from round to round; each round is a run of its own, whose memory
+ * goes when it ends. */
+typedef struct loop_run {
+    hn_ref_run *outer;
+    hn_arena arena, scratch;        /* of a round */
+    hn_ref_tensor *carried, *next;  /* on the heap */
+    const hn_ref_tensor **operands; /* carried, then others */
+    uint32_t carried_count, operand_count;
+} loop_run;
+
+static hn_status tensor_copy(const hn_ref_tensor *from, hn_ref_tensor *out) {
+    hn_ref_free(out);
+    HN_TRY(hn_ref_alloc(from->dtype, from->rank, from->sizes, out));
+    for (int64_t n = 0; n < from->numel; n++) hn_ref_move(out, n, from, n);
+    return NULL;
+}
+
+static hn_status outputs_copy(hn_ref_run *inner, hn_ref_tensor *out, uint32_t count) {
+    if (inner->graph->outputs.count != count)
+        return HN_ERROR(HN_INTERNAL, "a subgraph with %u outputs instead of %u",
+                        inner->graph->outputs.count, count);
+    for (uint32_t k = 0; k < count; k++) {
+        const hn_ref_tensor *from;
+        HN_TRY(hn_ref_run_value(inner, inner->graph->outputs.items[k].value, &from));
+        HN_TRY(tensor_copy(from, &out[k]));
+    }
+    return NULL;
+}
+
+/* Runs a subgraph on the operands. It sees the symbols of the graph around it; those that it gives
+ * a value are its own. */
+static hn_status subgraph_run(loop_run *l, hn_graph *graph, hn_ref_tensor *out, uint32_t count) {
+    hn_ref_run inner = {0};
+    hn_ref_bindings *around = l->outer->bindings;
+    const uint32_t symbols = around->symbols.count, values = around->values.count;
+    hn_status status = hn_ref_run_init(&inner, &l->arena, &l->scratch, graph, l->outer->depth + 1);
+    if (!status && graph->sym == l->outer->graph->sym) inner.bindings = around;
+    if (!status) status = hn_ref_run_nodes(&inner, l->operands, l->operand_count);
+    if (!status) status = outputs_copy(&inner, out, count);
+    if (inner.graph) hn_ref_run_deinit(&inner);
+    around->symbols.count = symbols;
+    around->values.count = values;
+    hn_arena_reset(&l->arena);
+    hn_arena_reset(&l->scratch);
+    return status;
+}
+
+static hn_status round_run(loop_run *l, hn_graph *body) {
+    HN_TRY(hn_status_annotate(subgraph_run(l, body, l->next, l->carried_count),
+                              "in the body of a loop"));
+    for (uint32_t k = 0; k < l->carried_count; k++) {
+        hn_ref_tensor before = l->carried[k];
+        l->carried[k] = l->next[k];
+        l->next[k] = before;
+    }
+    return NULL;
+}
+
+static hn_status test_run(loop_run *l, hn_graph *test, bool *out_goes_on) {
+    hn_ref_tensor flag = {0};
+    hn_status status = hn_status_annotate(subgraph_run(l, test, &flag, 1), "in the test of a loop");
+    if (!status && flag.numel != 1)
+        status = HN_ERROR(HN_INVALID_ARGUMENT,
+                          "the test of a loop has %" PRId64 " elements, must have one", flag.numel);
+    *out_goes_on = !status && elem_is_true(&flag, 0);
+    hn_ref_free(&flag);
+    return status;
+}
+
+static hn_status rounds_run(loop_run *l) {
+    const hn_arg *args = l->outer->node->args;
+    const bool is_counted = args[HN_LOOP_ROUNDS].kind == HN_ARG_INT;
+    hn_graph *body = NULL, *test = NULL;
+    int64_t rounds = 0;
+    HN_TRY(hn_ref_arg_graph(l->outer, "body", &body));
+    if (is_counted) HN_TRY(hn_ref_eval(l->outer->bindings, args[HN_LOOP_ROUNDS].as.expr, &rounds));
+    else HN_TRY(hn_ref_arg_graph(l->outer, "test", &test));
+    for (int64_t n = 0; !is_counted || n < rounds; n++) {
+        bool goes_on = true;
+        if (test) HN_TRY(test_run(l, test, &goes_on));
+        if (!goes_on) break;
+        HN_TRY(round_run(l, body));
+    }
+    return NULL;
+}
+
+static hn_status loop_begin(loop_run *l) {
+    const hn_ref_tensor **carried, **others;
+    uint32_t other_count;
+    hn_arena *scratch = l->outer->scratch;
+    HN_TRY(hn_ref_arg_tensors(l->outer, "carried", &carried, &l->carried_count));
+    HN_TRY(hn_ref_arg_tensors(l->outer, "others", &others, &other_count));
+    l->operand_count = l->carried_count + other_count;
+    HN_NEW(scratch, l->operands, l->operand_count);
+    HN_NEW(scratch, l->next, l->carried_count);
+    HN_NEW(scratch, l->carried, l->carried_count);
+    for (uint32_t k = 0; k < l->carried_count; k++) {
+        HN_TRY(tensor_copy(carried[k], &l->carried[k]));
+        l->operands[k] = &l->carried[k];
+    }
+    for (uint32_t k = 0; k < other_count; k++) l->operands[l->carried_count + k] = others[k];
+    return NULL;
+}
+
+static hn_status loop_results(loop_run *l) {
+    for (uint32_t k = 0; k < l->carried_count && k < l->outer->node->result_count; k++) {
+        const hn_ref_tensor *from = &l->carried[k];
+        hn_ref_tensor *to;
+        if (!l->outer->node->results[k]) continue;
+        HN_TRY(hn_ref_result(l->outer, k, from->dtype, from->rank, from->sizes, &to));
+        for (int64_t n = 0; n < from->numel; n++) hn_ref_move(to, n, from, n);
+    }
+    return NULL;
+}
+
+hn_status hn_ref_loop(hn_ref_run *run) {
+    loop_run l = {.outer = run};
+    hn_arena_init(&l.arena);
+    hn_arena_init(&l.scratch);
+    hn_status status = loop_begin(&l);
+    if (!status) status = rounds_run(&l);
+    if (!status) status = loop_results(&l);
+    for (uint32_t k = 0; l.carried && k < l.carried_count; k++) {
+        hn_ref_free(&l.carried[k]);
+        hn_ref_free(&l.next[k]);
+    }
+    hn_arena_deinit(&l.scratch);
+    hn_arena_deinit(&l.arena);
+    return status;
 }

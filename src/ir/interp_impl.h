@@ -216,6 +216,7 @@ hn_status hn_ref_attention_backward(hn_ref_run *run) HN_MUST_USE;
 hn_status hn_ref_nonzero(hn_ref_run *run) HN_MUST_USE;
 hn_status hn_ref_item(hn_ref_run *run) HN_MUST_USE;
 hn_status hn_ref_cond(hn_ref_run *run) HN_MUST_USE;
+hn_status hn_ref_loop(hn_ref_run *run) HN_MUST_USE;
 hn_status hn_ref_assert(hn_ref_run *run) HN_MUST_USE;
 
 #endif

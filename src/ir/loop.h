@@ -188,7 +188,9 @@ typedef struct hn_operations {
 /* Those of src/ops: all but ATTENTION_BACKWARD, for every dtype. */
 extern const hn_operations hn_operations_all;
 
-/* BRANCH_THEN ... BRANCH_ELSE ... BRANCH_END bracket the items of a conditional; they nest. */
+/* BRANCH_THEN ... BRANCH_ELSE ... BRANCH_END bracket the items of a conditional; REPEAT ...
+ * [WHILE ...] AGAIN those of a loop, which runs `rounds` times or, with WHILE, until the bool there is
+ * false. They nest. */
 typedef enum hn_item_kind {
     HN_ITEM_LOOP,
     HN_ITEM_EXTERN,
@@ -196,7 +198,11 @@ typedef enum hn_item_kind {
     HN_ITEM_BRANCH_THEN,
     HN_ITEM_BRANCH_ELSE,
     HN_ITEM_BRANCH_END,
-    HN_ITEM_DEFINE /* `symbol` is the one element of `cond` from here on */
+    HN_ITEM_DEFINE, /* `symbol` is the one element of `cond` from here on */
+    HN_ITEM_REPEAT,
+    HN_ITEM_WHILE,
+    HN_ITEM_AGAIN,
+    HN_ITEM_COPY /* the bytes of buffer `cond` into buffer `to`, of the same layout */
 } hn_item_kind;
 
 typedef struct hn_item_info {
@@ -204,8 +210,10 @@ typedef struct hn_item_info {
     uint32_t origin; /* hn_graph.origins */
     hn_loop *loop;
     hn_extern *ext;
-    /* of ASSERT and BRANCH_THEN: a bool buffer of one element; of DEFINE: a whole number */
-    hn_buf cond;
+    /* what it reads: of ASSERT, BRANCH_THEN and WHILE a bool buffer of one element; of DEFINE a
+     * whole number */
+    hn_buf cond, to;
+    hn_expr rounds; /* of REPEAT; 0: there is a WHILE */
     hn_expr symbol; /* of DEFINE: a DATA symbol */
     hn_str message;
 } hn_item_info;
@@ -265,7 +273,7 @@ hn_status hn_program_add_loop(hn_program *p, const hn_loop *loop, uint32_t origi
 hn_status hn_program_add_extern(hn_program *p, const hn_extern *ext, uint32_t origin,
                                 hn_item *out) HN_MUST_USE;
 
-/* ASSERT, DEFINE and the BRANCH kinds */
+/* All kinds but LOOP and EXTERN. */
 hn_status hn_program_add_item(hn_program *p, hn_item_info item) HN_MUST_USE;
 
 /* Appends `sop`, or returns an equal one that is there already. 0 without memory. */

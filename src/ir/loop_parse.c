@@ -237,15 +237,31 @@ static hn_status read_define(parser *ps, hn_item_info *item) {
     return NULL;
 }
 
-/* assert b1 "message" | then b1 | else | end | define u0 = b1 */
+/* Rounds, or a star where a `while` tells. */
+static hn_status read_rounds(parser *ps, hn_expr *out) {
+    if (hn_lex_accept(&ps->lex, '*')) return NULL;
+    return read_size(ps, out);
+}
+
+static bool names_buffer(hn_item_kind kind) {
+    return kind != HN_ITEM_BRANCH_ELSE && kind != HN_ITEM_BRANCH_END && kind != HN_ITEM_REPEAT &&
+           kind != HN_ITEM_AGAIN;
+}
+
+/* assert b1 "message" | then b1 | else | end | define u0 = b1 | repeat s0 | repeat * | while b1 |
+ * again | copy b2 = b1 */
 static hn_status read_control(parser *ps, hn_item_kind kind) {
     hn_item_info item = {.kind = kind, .message = HN_STR("")};
     if (kind == HN_ITEM_DEFINE) {
         HN_TRY(read_define(ps, &item));
         HN_TRY(hn_lex_expect(&ps->lex, '='));
     }
-    if (kind != HN_ITEM_BRANCH_ELSE && kind != HN_ITEM_BRANCH_END)
-        HN_TRY(read_buffer_name(ps, &item.cond));
+    if (kind == HN_ITEM_COPY) {
+        HN_TRY(read_buffer_name(ps, &item.to));
+        HN_TRY(hn_lex_expect(&ps->lex, '='));
+    }
+    if (kind == HN_ITEM_REPEAT) HN_TRY(read_rounds(ps, &item.rounds));
+    if (names_buffer(kind)) HN_TRY(read_buffer_name(ps, &item.cond));
     if (kind == HN_ITEM_ASSERT) HN_TRY(hn_lex_string(&ps->lex, &item.message));
     HN_TRY(read_origin(ps, &item.origin));
     return hn_program_add_item(ps->p, item);
@@ -268,7 +284,8 @@ static hn_status read_item(parser *ps, bool *out_found) {
         hn_item_kind kind;
     } controls[] = {
         {"assert", HN_ITEM_ASSERT},  {"then", HN_ITEM_BRANCH_THEN}, {"else", HN_ITEM_BRANCH_ELSE},
-        {"end", HN_ITEM_BRANCH_END}, {"define", HN_ITEM_DEFINE},
+        {"end", HN_ITEM_BRANCH_END}, {"define", HN_ITEM_DEFINE},    {"repeat", HN_ITEM_REPEAT},
+        {"while", HN_ITEM_WHILE},    {"again", HN_ITEM_AGAIN},      {"copy", HN_ITEM_COPY},
     };
     *out_found = true;
     uint32_t kind = hn_text_accept_one_of(&ps->lex, hn_loop_kind_names, HN_LOOP_SCATTER + 1);

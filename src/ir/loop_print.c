@@ -129,6 +129,14 @@ static void put_item(const hn_program *p, const hn_item_info *item, hn_strbuf *o
     case HN_ITEM_BRANCH_THEN: hn_strbuf_printf(out, "  then b%u", item->cond); break;
     case HN_ITEM_BRANCH_ELSE: hn_strbuf_puts(out, "  else"); break;
     case HN_ITEM_BRANCH_END: hn_strbuf_puts(out, "  end"); break;
+    case HN_ITEM_REPEAT:
+        hn_strbuf_puts(out, "  repeat");
+        if (item->rounds) hn_strbuf_putc(out, ' '), put_expr(p, item->rounds, out);
+        else hn_strbuf_puts(out, " *");
+        break;
+    case HN_ITEM_WHILE: hn_strbuf_printf(out, "  while b%u", item->cond); break;
+    case HN_ITEM_AGAIN: hn_strbuf_puts(out, "  again"); break;
+    case HN_ITEM_COPY: hn_strbuf_printf(out, "  copy b%u = b%u", item->to, item->cond); break;
     case HN_ITEM_DEFINE:
         hn_strbuf_puts(out, "  define ");
         put_expr(p, item->symbol, out);
@@ -177,6 +185,7 @@ static hn_status collect(const hn_program *p, hn_text_facts *facts) {
         const hn_item_info *item = &p->items.items[i];
         if (item->kind == HN_ITEM_LOOP) HN_TRY(collect_loop(facts, item->loop));
         if (item->kind == HN_ITEM_EXTERN) HN_TRY(collect_extern(facts, item->ext));
+        if (item->kind == HN_ITEM_REPEAT) HN_TRY(hn_text_facts_collect(facts, item->rounds));
         if (item->kind == HN_ITEM_DEFINE) HN_TRY(hn_text_facts_collect(facts, item->symbol));
     }
     for (uint32_t k = 0; k < p->results.count; k++) {

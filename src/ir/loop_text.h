@@ -23,7 +23,8 @@ typedef struct hn_loop_checker {
     const hn_program *p;
     uint8_t *written;   /* per buffer: hn_buffer_state */
     uint32_t depth;     /* of conditionals */
-    uint64_t else_seen; /* a bit per open conditional */
+    uint64_t else_seen; /* a bit per open conditional; of a loop: see check_repeat */
+    uint64_t is_loop;   /* a bit per open bracket */
 } hn_loop_checker;
 
 /* All buffers of `p` are there already. */

@@ -208,21 +208,59 @@ static hn_status check_bracket(hn_loop_checker *c, hn_item item, hn_item_kind ki
     uint64_t bit = c->depth ? 1ull << (c->depth - 1) : 0;
     if (kind == HN_ITEM_BRANCH_THEN) {
         if (c->depth == 64) return bad(item, "conditionals are nested too deep:", c->depth);
-        c->else_seen &= ~(1ull << c->depth++);
+        c->else_seen &= ~(1ull << c->depth);
+        c->is_loop &= ~(1ull << c->depth++);
         return NULL;
     }
-    if (!bit) return bad(item, "'else' or 'end' without 'then' at item", item);
+    if (!bit || c->is_loop & bit) return bad(item, "'else' or 'end' without 'then' at item", item);
     if (kind == HN_ITEM_BRANCH_END) c->depth--;
     else if (c->else_seen & bit) return bad(item, "a second 'else' at item", item);
     else c->else_seen |= bit;
     return NULL;
 }
 
+/* Loops: `repeat` opens, one `while` unless the rounds are known, `again` closes. `else_seen` says
+ * that a `while` was there, or that there is none. */
+static hn_status check_repeat(hn_loop_checker *c, hn_item i, const hn_item_info *item) {
+    uint64_t bit = c->depth ? 1ull << (c->depth - 1) : 0;
+    if (item->kind == HN_ITEM_REPEAT) {
+        if (c->depth == 64) return bad(i, "loops are nested too deep:", c->depth);
+        c->is_loop |= 1ull << c->depth;
+        c->else_seen &= ~(1ull << c->depth);
+        if (item->rounds) c->else_seen |= 1ull << c->depth;
+        c->depth++;
+        return NULL;
+    }
+    if (!(c->is_loop & bit)) return bad(i, "'while' or 'again' without 'repeat' at item", i);
+    if (item->kind == HN_ITEM_WHILE) {
+        if (c->else_seen & bit)
+            return bad(i, "a 'while' of a loop that has one or counts, item", i);
+        c->else_seen |= bit;
+        return NULL;
+    }
+    if (!(c->else_seen & bit)) return bad(i, "a loop without rounds or 'while' ends at item", i);
+    c->depth--;
+    return NULL;
+}
+
+static hn_status check_copy(hn_loop_checker *c, hn_item i, const hn_item_info *item) {
+    if (!buffer_of(c, item->to)) return bad(i, "unknown buffer", item->to);
+    const hn_buffer *to = &c->p->buffers.items[item->to], *from = &c->p->buffers.items[item->cond];
+    if (to->dtype != from->dtype || to->extent != from->extent)
+        return bad(i, "a copy between buffers that differ, item", i);
+    return write_to(c, i, item->to);
+}
+
+static bool is_of_repeat(hn_item_kind kind) {
+    return kind == HN_ITEM_REPEAT || kind == HN_ITEM_WHILE || kind == HN_ITEM_AGAIN;
+}
+
 hn_status hn_loop_check_item(hn_loop_checker *c, hn_item i) {
     const hn_item_info *item = &c->p->items.items[i];
     if (item->kind == HN_ITEM_LOOP) return check_loop(c, i, item->loop);
     if (item->kind == HN_ITEM_EXTERN) return check_extern(c, i, item->ext);
-    bool bracket = item->kind == HN_ITEM_BRANCH_ELSE || item->kind == HN_ITEM_BRANCH_END;
+    bool bracket = item->kind == HN_ITEM_BRANCH_ELSE || item->kind == HN_ITEM_BRANCH_END ||
+                   item->kind == HN_ITEM_REPEAT || item->kind == HN_ITEM_AGAIN;
     if (!bracket) {
         if (!buffer_of(c, item->cond)) return bad(i, "unknown buffer", item->cond);
         if (!is_written(c, item->cond))
@@ -230,11 +268,13 @@ hn_status hn_loop_check_item(hn_loop_checker *c, hn_item i) {
     }
     if (item->kind == HN_ITEM_DEFINE && !item->symbol)
         return bad(i, "a definition without a symbol at", i);
+    if (item->kind == HN_ITEM_COPY) return check_copy(c, i, item);
+    if (is_of_repeat(item->kind)) return check_repeat(c, i, item);
     return bracket || item->kind == HN_ITEM_BRANCH_THEN ? check_bracket(c, i, item->kind) : NULL;
 }
 
 hn_status hn_loop_check_end(const hn_loop_checker *c) {
-    if (c->depth) return HN_ERROR(HN_INTERNAL, "loop IR: a conditional has no end");
+    if (c->depth) return HN_ERROR(HN_INTERNAL, "loop IR: a conditional or loop has no end");
     for (hn_buf b = 1; b < c->p->buffers.count; b++)
         if ((uint32_t)c->p->buffers.items[b].device >= HN_DEVICE_KIND_COUNT)
             return HN_ERROR(HN_INTERNAL, "loop IR: buffer %u is on no known device", b);

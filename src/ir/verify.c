@@ -173,23 +173,31 @@ static hn_status check_results(const verifier *v, const hn_node_info *node, cons
     return NULL;
 }
 
-static hn_status check_branch(const hn_graph *g, const hn_graph *branch, const hn_arg *operands,
-                              const hn_value *results, uint32_t result_count) {
+/* The inputs of a subgraph are like the operands. */
+static hn_status check_subgraph_inputs(const hn_graph *g, const hn_graph *branch,
+                                       const hn_value *operands, uint32_t count,
+                                       uint32_t output_count) {
     if (branch->sym != g->sym) return HN_ERROR(HN_INTERNAL, "it has symbols of its own");
     /* constants that passes have made stand behind the operands */
     uint32_t users = branch->inputs.count;
     while (users && branch->inputs.items[users - 1].kind == HN_INPUT_CONSTANT) users--;
-    if (users != operands->count || branch->outputs.count != result_count)
+    if (users != count || branch->outputs.count != output_count)
         return HN_ERROR(HN_INTERNAL, "it has %u inputs and %u outputs instead of %u and %u", users,
-                        branch->outputs.count, operands->count, result_count);
-    for (uint32_t i = 0; i < operands->count; i++) {
+                        branch->outputs.count, count, output_count);
+    for (uint32_t i = 0; i < count; i++) {
         const hn_input *input = &branch->inputs.items[i];
         if (input->kind != HN_INPUT_USER || !input->value)
             return HN_ERROR(HN_INTERNAL, "input %u is no operand", i);
-        HN_TRY(hn_status_annotate(check_same_meta(g, hn_graph_value(g, operands->as.values[i]),
+        HN_TRY(hn_status_annotate(check_same_meta(g, hn_graph_value(g, operands[i]),
                                                   hn_graph_value(branch, input->value)),
                                   "input %u", i));
     }
+    return NULL;
+}
+
+static hn_status check_branch(const hn_graph *g, const hn_graph *branch, const hn_arg *operands,
+                              const hn_value *results, uint32_t result_count) {
+    HN_TRY(check_subgraph_inputs(g, branch, operands->as.values, operands->count, result_count));
     for (uint32_t k = 0; k < result_count; k++) {
         const hn_output *output = &branch->outputs.items[k];
         if (output->kind == HN_OUTPUT_MUTATION)
@@ -212,6 +220,78 @@ hn_status hn_cond_check(const hn_graph *g, const hn_arg args[4], const hn_value 
     return NULL;
 }
 
+/* Whether a subgraph's output `output` is a tensor like `like`, a value of `g`. */
+static hn_status check_carried(const hn_graph *g, const hn_graph *body, uint32_t k, hn_value like) {
+    const hn_output *output = &body->outputs.items[k];
+    if (output->kind != HN_OUTPUT_USER || !output->value)
+        return HN_ERROR(HN_INTERNAL, "output %u has no value", k);
+    return hn_status_annotate(
+        check_same_meta(g, hn_graph_value(g, like), hn_graph_value(body, output->value)),
+        "output %u", k);
+}
+
+static hn_status check_loop_body(const hn_graph *g, const hn_graph *body, const hn_value *operands,
+                                 uint32_t count, uint32_t carried) {
+    HN_TRY(check_subgraph_inputs(g, body, operands, count, carried));
+    for (uint32_t k = 0; k < carried; k++) HN_TRY(check_carried(g, body, k, operands[k]));
+    return NULL;
+}
+
+static hn_status check_loop_test(const hn_graph *g, const hn_graph *test, const hn_value *operands,
+                                 uint32_t count) {
+    HN_TRY(check_subgraph_inputs(g, test, operands, count, 1));
+    const hn_output *output = &test->outputs.items[0];
+    const hn_value_info *info = hn_graph_value(test, output->value);
+    bool ok = output->kind == HN_OUTPUT_USER && output->value && info->kind == HN_VALUE_TENSOR &&
+              info->dtype == HN_DTYPE_BOOL;
+    for (uint32_t d = 0; ok && d < info->rank; d++)
+        ok = hn_sizes_agree(g, info->sizes[d], hn_sym_int(g->sym, 1));
+    return ok ? NULL : HN_ERROR(HN_INTERNAL, "its output is no bool tensor of one element");
+}
+
+static hn_status check_loop_results(const hn_graph *g, const hn_arg *carried,
+                                    const hn_value *results, uint32_t count) {
+    if (count != carried->count)
+        return HN_ERROR(HN_INTERNAL, "'loop' has %u results and carries %u tensors", count,
+                        carried->count);
+    for (uint32_t k = 0; k < count; k++) {
+        const hn_value_info *info = hn_graph_value(g, carried->as.values[k]);
+        if (info->kind != HN_VALUE_TENSOR)
+            return HN_ERROR(HN_INTERNAL, "'loop' carries a symbolic scalar");
+        if (results[k])
+            HN_TRY(hn_status_annotate(check_same_meta(g, info, hn_graph_value(g, results[k])),
+                                      "result %u of 'loop'", k));
+    }
+    return NULL;
+}
+
+hn_status hn_loop_args_check(const hn_graph *g, const hn_arg args[HN_LOOP_ARGS],
+                             const hn_value *results, uint32_t result_count) {
+    const hn_arg *carried = &args[HN_LOOP_CARRIED], *others = &args[HN_LOOP_OTHERS];
+    const uint32_t count = carried->count + others->count;
+    const bool is_counted = args[HN_LOOP_ROUNDS].kind != HN_ARG_NONE;
+    hn_arena scratch;
+    hn_value *operands;
+    if (is_counted == (args[HN_LOOP_TEST].kind != HN_ARG_NONE))
+        return HN_ERROR(HN_INTERNAL, "'loop' wants either a number of rounds or a test");
+    HN_TRY(check_loop_results(g, carried, results, result_count));
+    hn_arena_init(&scratch);
+    hn_status status = hn_arena_array(&scratch, (size_t)count + 1, sizeof *operands, &operands);
+    if (!status) {
+        for (uint32_t k = 0; k < carried->count; k++) operands[k] = carried->as.values[k];
+        for (uint32_t k = 0; k < others->count; k++)
+            operands[carried->count + k] = others->as.values[k];
+        status = hn_status_annotate(
+            check_loop_body(g, args[HN_LOOP_BODY].as.graph, operands, count, carried->count),
+            "the body of 'loop'");
+    }
+    if (!status && !is_counted)
+        status = hn_status_annotate(
+            check_loop_test(g, args[HN_LOOP_TEST].as.graph, operands, count), "the test of 'loop'");
+    hn_arena_deinit(&scratch);
+    return status;
+}
+
 static hn_status check_single_element(const verifier *v, hn_value id) {
     const hn_value_info *info = hn_graph_value(v->g, id);
     for (uint32_t i = 0; info->kind == HN_VALUE_TENSOR && i < info->rank; i++)
@@ -227,6 +307,8 @@ static hn_status check_result_count(const hn_node_info *node) {
 }
 
 static hn_status check_control(const verifier *v, const hn_node_info *node) {
+    if (node->op == HN_OP_LOOP)
+        return hn_loop_args_check(v->g, node->args, node->results, node->result_count);
     HN_TRY(check_single_element(v, node->args[0].as.value));
     if (node->op == HN_OP_COND)
         return hn_cond_check(v->g, node->args, node->results, node->result_count);
@@ -239,7 +321,7 @@ static hn_status check_control(const verifier *v, const hn_node_info *node) {
 
 static hn_status check_semantics(verifier *v, const hn_node_info *node) {
     if (hn_op_is_aten(node->op)) return check_result_count(node);
-    if (node->op == HN_OP_COND || node->op == HN_OP_ITEM || node->op == HN_OP_ASSERT)
+    if (hn_op_facts(node->op)->op_class == HN_OPC_CONTROL || node->op == HN_OP_ITEM)
         return check_control(v, node);
     hn_meta metas[HN_RESULTS_MAX];
     uint32_t count;

@@ -24,28 +24,35 @@ static hn_status adopt_constant(lower *l, const hn_input *in) {
     return lower_constant(l, in->value, l->root->inputs.count - 1, strides);
 }
 
-static hn_status lower_branch(lower *outer, const hn_node_info *n, hn_graph *branch) {
-    lower l = {.g = branch,
-               .sym = outer->sym,
-               .p = outer->p,
-               .arena = outer->arena,
-               .scratch = outer->scratch,
-               .zero = outer->zero,
-               .one = outer->one,
-               .operations = outer->operations,
-               .origin = outer->origin,
-               .is_branch = true,
-               .root = outer->root};
-    const hn_arg *operands = &n->args[3];
-    HN_TRY(lower_count_uses(&l));
-    for (uint32_t k = 0; k < branch->inputs.count && k < operands->count; k++) {
-        hn_value inside = branch->inputs.items[k].value;
-        if (inside) l.values[inside] = outer->values[operands->as.values[k]];
+hn_status lower_subgraph_init(lower *l, lower *outer, hn_graph *graph, const hn_value *operands,
+                              uint32_t count) {
+    *l = (lower){.g = graph,
+                 .sym = outer->sym,
+                 .p = outer->p,
+                 .arena = outer->arena,
+                 .scratch = outer->scratch,
+                 .zero = outer->zero,
+                 .one = outer->one,
+                 .operations = outer->operations,
+                 .origin = outer->origin,
+                 .is_branch = true,
+                 .is_loop = outer->is_loop,
+                 .root = outer->root};
+    HN_TRY(lower_count_uses(l));
+    for (uint32_t k = 0; k < graph->inputs.count && k < count; k++) {
+        hn_value inside = graph->inputs.items[k].value;
+        if (inside) l->values[inside] = outer->values[operands[k]];
     }
-    /* Nothing inside leaves the program: results are copied below. */
-    for (uint32_t v = 0; v < branch->values.count; v++) l.output[v] = 0;
-    for (uint32_t k = 0; k < branch->inputs.count; k++)
-        if (branch->inputs.items[k].storage) HN_TRY(adopt_constant(&l, &branch->inputs.items[k]));
+    /* Nothing inside leaves the program: results are copied. */
+    for (uint32_t v = 0; v < graph->values.count; v++) l->output[v] = 0;
+    for (uint32_t k = 0; k < graph->inputs.count; k++)
+        if (graph->inputs.items[k].storage) HN_TRY(adopt_constant(l, &graph->inputs.items[k]));
+    return NULL;
+}
+
+static hn_status lower_branch(lower *outer, const hn_node_info *n, hn_graph *branch) {
+    lower l;
+    HN_TRY(lower_subgraph_init(&l, outer, branch, n->args[3].as.values, n->args[3].count));
     HN_TRY(lower_nodes(&l));
     for (uint32_t k = 0; k < n->result_count; k++) {
         if (!n->results[k]) continue;

@@ -35,6 +35,9 @@ typedef struct lower {
     uint32_t origin;                 /* of the node being lowered, in the outermost graph */
     hn_graph *root;                  /* the outermost graph */
     bool is_branch;                  /* a subgraph: every node has the origin of the conditional */
+    bool is_loop;                    /* in the body of a loop, perhaps further out */
+    /* per value, of a loop's body: a put into what is carried, whose memory it may keep; NULL: none */
+    bool *in_place;
 } lower;
 
 /* A loop body under construction. */
@@ -157,6 +160,11 @@ hn_status lower_window_reduce(lower *l, const hn_node_info *n, const bool *is_re
 hn_status lower_nodes(lower *l) HN_MUST_USE;
 hn_status lower_count_uses(lower *l) HN_MUST_USE;
 
+/* cond.c: a lowering of `graph`, a subgraph of a node of `outer`: its first inputs are `operands`, the
+ * values of `outer`. */
+hn_status lower_subgraph_init(lower *l, lower *outer, hn_graph *graph, const hn_value *operands,
+                              uint32_t count) HN_MUST_USE;
+
 /* call_loops.c: fills call->loops, when the target lacks the operation and there are loops for
  * it */
 hn_status lower_call_loops(lower *l, hn_extern *call) HN_MUST_USE;
@@ -179,6 +187,7 @@ hn_status lower_attention(lower *l, const hn_node_info *n) HN_MUST_USE;
 hn_status lower_attention_backward(lower *l, const hn_node_info *n) HN_MUST_USE;
 hn_status lower_sort(lower *l, const hn_node_info *n) HN_MUST_USE;
 hn_status lower_cond(lower *l, const hn_node_info *n) HN_MUST_USE;
+hn_status lower_repeat(lower *l, const hn_node_info *n) HN_MUST_USE;
 hn_status lower_assert(lower *l, const hn_node_info *n) HN_MUST_USE;
 hn_status lower_nms(lower *l, const hn_node_info *n) HN_MUST_USE;
 hn_status lower_grouped_matmul(lower *l, const hn_node_info *n) HN_MUST_USE;

@@ -18,6 +18,7 @@ static lower_fn find_fn(hn_op op) {
         {HN_OP_ATTENTION_BACKWARD, lower_attention_backward},
         {HN_OP_ASSERT, lower_assert},
         {HN_OP_COND, lower_cond},
+        {HN_OP_LOOP, lower_repeat},
         {HN_OP_NONZERO, lower_nonzero},
         {HN_OP_ITEM, lower_item},
         {HN_OP_NMS, lower_nms},
@@ -107,6 +108,11 @@ static hn_status lower_node(lower *l, const hn_node_info *n) {
     if (!fn)
         return HN_ERROR(HN_UNSUPPORTED, "op '%s' (node '" HN_STR_FMT "') cannot be lowered",
                         hn_op_facts(n->op)->name, HN_STR_ARG(origin->node));
+    if (l->is_loop && hn_op_facts(n->op)->op_class == HN_OPC_DYNAMIC)
+        return HN_ERROR(
+            HN_UNSUPPORTED,
+            "a number or size that depends on data inside the body of a loop, which henry "
+            "cannot compile; compute it before the loop, or use a mask");
     if (!l->is_branch) l->origin = n->origin;
     hn_status status = fn(l, n);
     if (!status) status = hn_sym_status(l->sym);

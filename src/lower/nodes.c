@@ -241,8 +241,12 @@ static hn_store_mode store_mode(hn_str mode) {
     return HN_STORE_SET;
 }
 
-/* A fresh copy of x as the memory of v. */
+/* A fresh copy of x as the memory of v; in place, where nothing else wants x. */
 static hn_status copy_into(lower *l, hn_value x, hn_value v) {
+    if (l->in_place && l->in_place[v] && l->values[x].buffer) {
+        l->values[v] = l->values[x];
+        return NULL;
+    }
     HN_TRY(lower_new_buffer(l, v, NULL));
     lower_value lv = l->values[v];
     return lower_copy_loop(l, x, lv.buffer, lv.offset, lv.strides);

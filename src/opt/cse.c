@@ -93,6 +93,14 @@ static bool keeps_layouts(const hn_graph *g, const uint8_t *is_output, const hn_
     return true;
 }
 
+/* Subgraphs have no closures: each is a graph of its own. Recursion is as deep as graphs nest, which
+ * the verifier bounds. */
+static hn_status visit_subgraphs(const hn_node_info *n, hn_pass_context *context) {
+    for (uint32_t k = 0; k < n->arg_count; k++)
+        if (n->args[k].kind == HN_ARG_GRAPH) HN_TRY(hn_pass_cse(n->args[k].as.graph, context));
+    return NULL;
+}
+
 /* Random numbers differ by their stream argument, so two equal RANDOM nodes are the same
  * numbers. */
 hn_status hn_pass_cse(hn_graph *graph, hn_pass_context *context) {
@@ -108,6 +116,7 @@ hn_status hn_pass_cse(hn_graph *graph, hn_pass_context *context) {
         hn_node_info *node = hn_graph_node(graph, n);
         if (node->dead) continue;
         HN_TRY(replace_operands(&c, node));
+        HN_TRY(visit_subgraphs(node, context));
         if (!hn_op_is_pure(node->op) || hn_op_is_aten(node->op)) continue;
         uint64_t hash = (uint64_t)node->op;
         for (uint32_t k = 0; k < node->arg_count; k++)

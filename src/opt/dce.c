@@ -18,6 +18,13 @@ static bool is_needed(const hn_node_info *n, const uint8_t *used) {
     return false;
 }
 
+/* Recursion is as deep as graphs nest, which the verifier bounds. */
+static hn_status visit_subgraphs(const hn_node_info *n, hn_pass_context *context) {
+    for (uint32_t k = 0; k < n->arg_count; k++)
+        if (n->args[k].kind == HN_ARG_GRAPH) HN_TRY(hn_pass_dce(n->args[k].as.graph, context));
+    return NULL;
+}
+
 hn_status hn_pass_dce(hn_graph *graph, hn_pass_context *context) {
     uint8_t *used;
     HN_NEW(context->scratch, used, graph->values.count);
@@ -25,10 +32,13 @@ hn_status hn_pass_dce(hn_graph *graph, hn_pass_context *context) {
     for (hn_node n = graph->nodes.count; n-- > 1;) {
         hn_node_info *node = hn_graph_node(graph, n);
         if (node->dead) continue;
-        if (is_needed(node, used) ||
-            !hn_limit_allows(context->limit, "a node that nothing needs goes", node->origin, 0))
-            hn_node_each_value(node, mark, used);
-        else node->dead = true;
+        if (!is_needed(node, used) &&
+            hn_limit_allows(context->limit, "a node that nothing needs goes", node->origin, 0)) {
+            node->dead = true;
+            continue;
+        }
+        hn_node_each_value(node, mark, used);
+        HN_TRY(visit_subgraphs(node, context));
     }
     hn_graph_compact(graph);
     return NULL;

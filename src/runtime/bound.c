@@ -386,7 +386,7 @@ static hn_status resolve_copy(binder *x, const hnb_step *step, hn_run_step *out)
     return NULL;
 }
 
-/* The walk itself reads the element of ASSERT, COND and DEFINE: it must be there. */
+/* The walk itself reads the element of ASSERT, COND, LOOP and DEFINE: it must be there. */
 static hn_status check_element(const binder *x, const hnb_step *step) {
     const hnb_operand *o = &x->b->operands[step->operands];
     const uint32_t bytes = hn_bundle_dtype_bytes(o->dtype);
@@ -396,6 +396,15 @@ static hn_status check_element(const binder *x, const hnb_step *step) {
                ? HN_ERROR(HN_CORRUPT, "an operand of one element lies outside its buffer %u",
                           o->buffer)
                : NULL;
+}
+
+/* A loop has either rounds or the element that its test gives. */
+static hn_status resolve_loop(binder *x, const hnb_step *step, hn_run_step *out) {
+    out->rounds = -1;
+    if (!step->param_count) return check_element(x, step);
+    HN_TRY(need(x, x->b->params[step->params], &out->rounds));
+    if (out->rounds < 0) out->rounds = 0;
+    return NULL;
 }
 
 static hn_status resolve_operands(binder *x, const hnb_step *step, hn_run_step *out) {
@@ -410,6 +419,7 @@ static hn_status resolve_operands(binder *x, const hnb_step *step, hn_run_step *
                            hn_bundle_dtype_bytes(operand->dtype), &out->args[i]));
     }
     if (step->kind == HNB_STEP_KERNEL) return resolve_kernel(x, step, out);
+    if (step->kind == HNB_STEP_LOOP) return resolve_loop(x, step, out);
     return step->kind == HNB_STEP_EXTERN ? resolve_extern(x, step, out) : check_element(x, step);
 }
 
@@ -441,7 +451,8 @@ static hn_status number_steps(binder *x) {
         const hnb_step *step = &b->steps[k];
         const hn_place place = hn_place_of(x->m, step->device);
         hn_run_extern *ext = NULL;
-        const bool is_cond = step->kind == HNB_STEP_COND; /* of others these numbers mean nothing */
+        /* of others these numbers mean nothing */
+        const bool has_bodies = step->kind == HNB_STEP_COND || step->kind == HNB_STEP_LOOP;
         if (step->kind == HNB_STEP_EXTERN) {
             ext = &bound->exts[bound->ext_count++];
             ext->dev = hn_place_dev(x->m, place);
@@ -452,8 +463,8 @@ static hn_status number_steps(binder *x) {
                           .ext = ext,
                           .place = place,
                           .scratch_at = -1,
-                          .then_count = is_cond ? step->then_count : 0,
-                          .body_count = is_cond ? step->then_count + step->otherwise_count : 0};
+                          .then_count = has_bodies ? step->then_count : 0,
+                          .body_count = has_bodies ? step->then_count + step->otherwise_count : 0};
         args += hn_step_arg_count(step);
     }
     return NULL;

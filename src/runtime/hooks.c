@@ -76,7 +76,8 @@ _Static_assert(HN_MODULE_STEP_KERNEL == (int)HNB_STEP_KERNEL &&
                    HN_MODULE_STEP_ASSERT == (int)HNB_STEP_ASSERT &&
                    HN_MODULE_STEP_COND == (int)HNB_STEP_COND &&
                    HN_MODULE_STEP_DEFINE == (int)HNB_STEP_DEFINE &&
-                   HN_MODULE_STEP_WAIT == (int)HNB_STEP_WAIT,
+                   HN_MODULE_STEP_WAIT == (int)HNB_STEP_WAIT &&
+                   HN_MODULE_STEP_LOOP == (int)HNB_STEP_LOOP,
                "the kinds of henry/module.h are those of the format");
 
 static hn_step_info describe(const hn_module *m, const hn_context *c, uint32_t index) {
@@ -148,11 +149,12 @@ static const char *name_of(const hn_module *m, uint32_t buffer) {
     return "";
 }
 
-/* No: of a step whose sizes nothing in the program has told, which cannot run; and of what is only
+/* No: of a step whose sizes nothing in the program has told, which cannot run; of what the test of a
+ * loop gives, which is not there before and may be overwritten after; and of what is only
  * read at the beginning, because later steps may have used the memory for something else. */
 static bool can_read(const hn_step_run *run) {
     const hn_module_step_kind kind = run->info.kind;
-    if (run->s->kind == HNB_STEP_NONE) return false;
+    if (run->s->kind == HNB_STEP_NONE || kind == HN_MODULE_STEP_LOOP) return false;
     return !run->is_after || (kind != HN_MODULE_STEP_COND && kind != HN_MODULE_STEP_DEFINE);
 }
 

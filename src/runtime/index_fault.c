@@ -57,11 +57,28 @@ static bool search_some(const uint8_t *at, int64_t count, uint32_t type, hn_inde
     return out->is_found;
 }
 
+/* The steps [*first, *end) of the outermost loop around a step; as they were, if there is none. */
+static void widen_to_loop(const hn_module *m, const hn_context *c, uint32_t step, uint32_t *first,
+                          uint32_t *end) {
+    for (uint32_t k = 0; k <= step;) {
+        const uint32_t behind = k + 1 + c->bounds[0]->steps[k].body_count;
+        if (step < behind && m->view.steps[k].kind == HNB_STEP_LOOP) {
+            *first = k;
+            if (behind > *end) *end = behind;
+            return;
+        }
+        k = step < behind ? k + 1 : behind;
+    }
+}
+
 /* Whether a step behind `s` may have written to memory: a device tells of the fault when it has
- * done more, and temporaries take turns in one workspace. */
+ * done more, and temporaries take turns in one workspace. In a loop every step of it may have been
+ * done since, unless `s` is the last that was. */
 static bool is_overwritten(const hn_module *m, const hn_context *c, const hn_run_step *s,
                            uint32_t until, const uint8_t *at, int64_t bytes) {
-    for (uint32_t k = s->index + 1; k < until; k++) {
+    uint32_t first = s->index + 1;
+    if (until != s->index) widen_to_loop(m, c, s->index, &first, &until);
+    for (uint32_t k = first; k < until; k++) {
         const hn_run_step *later = &c->bounds[0]->steps[k];
         for (uint32_t arg = 0;
              later->kind != HNB_STEP_NONE && arg < hn_step_arg_count(&m->view.steps[k]); arg++) {

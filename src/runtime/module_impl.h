@@ -90,14 +90,17 @@ typedef struct hn_run_step {
     uint32_t index; /* in the bundle, for messages and profiles */
     /* of KERNEL: parts of the range that may run at the same time; 1: on the calling thread */
     uint32_t chunks;
-    uint32_t then_count; /* of COND: steps of the first branch, which follow it ... */
-    uint32_t body_count; /* ... and of both; 0 for other steps */
-    /* hn_place, of EXTERN, COPY, ASSERT, COND and DEFINE: whose queue is asked */
+    /* of COND: steps of the first branch, of LOOP: steps of the test, which follow it ... */
+    uint32_t then_count;
+    uint32_t body_count; /* ... and of both bodies; 0 for other steps */
+    int64_t rounds;      /* of LOOP; < 0: the test tells */
+    /* hn_place, of EXTERN, COPY, ASSERT, COND, LOOP and DEFINE: whose queue is asked */
     uint32_t place;
     /* of KERNEL: what the walk calls itself; NULL: the table launches the kernel, or it is direct
      * (kernels.h) and not loaded yet */
     hn_kernel_fn fn;
-    void **args;             /* operand addresses; COPY: [to, from]; ASSERT, COND: [predicate] */
+    void **args;             /* operand addresses; COPY: [to, from]; ASSERT, COND, LOOP:
+                              * [predicate] */
     const long long *params; /* of KERNEL */
     long long extent;
     union {

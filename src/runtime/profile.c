@@ -9,11 +9,11 @@
 
 /* ---- the hooks ---- */
 
-/* Conditionals and definitions do no work of their own; waits are for work that is another
+/* Conditionals, loops and definitions do no work of their own; waits are for work that is another
  * step's. */
 static bool is_timed(const hn_step_info *step) {
-    return step->kind != HN_MODULE_STEP_COND && step->kind != HN_MODULE_STEP_DEFINE &&
-           step->kind != HN_MODULE_STEP_WAIT;
+    return step->kind != HN_MODULE_STEP_COND && step->kind != HN_MODULE_STEP_LOOP &&
+           step->kind != HN_MODULE_STEP_DEFINE && step->kind != HN_MODULE_STEP_WAIT;
 }
 
 static hn_status begin(void *user, const hn_step_info *step, uint64_t *note) {
@@ -50,8 +50,8 @@ static hn_status record_span(void *user, const hn_step_info *step, uint64_t *not
 /* ---- the module ---- */
 
 static const char *name_of(const hn_bundle *b, uint32_t target, const hnb_step *step) {
-    static const char *const kinds[HNB_STEP_KIND_COUNT] = {"none",   "kernel", "extern", "copy",
-                                                           "assert", "cond",   "define", "wait"};
+    static const char *const kinds[HNB_STEP_KIND_COUNT] = {
+        "none", "kernel", "extern", "copy", "assert", "cond", "define", "wait", "loop"};
     switch (step->kind) {
     case HNB_STEP_KERNEL: return hn_bundle_text(b, hn_bundle_code(b, step->kernel, target)->symbol);
     case HNB_STEP_EXTERN: return hn_bundle_extern_name(step->extern_kind);

@@ -10,11 +10,15 @@
 
 #include "base/log.h"
 
-enum { RECORDINGS_MAX = 32 }; /* of a module: they take memory of the device */
+enum {
+    RECORDINGS_MAX = 32, /* of a module: they take memory of the device */
+    RECORDED_MAX = 16384 /* steps of one, all rounds of loops counted */
+};
 
 static bool is_recordable(const hn_module *m, const hnb_step *s) {
     switch (s->kind) {
     case HNB_STEP_KERNEL: return true;
+    case HNB_STEP_LOOP: return s->param_count > 0; /* a test is read by the host */
     case HNB_STEP_EXTERN: return hn_place_of(m, s->device) == HN_PLACE_KERNELS;
     case HNB_STEP_COPY: return hn_buffer_is_remote(m, s->buffer) && hn_buffer_is_remote(m, s->from);
     default: return false;
@@ -26,6 +30,20 @@ bool hn_recordings_can(const hn_module *m) {
     for (uint32_t k = 0; k < m->view.steps_count; k++)
         if (!is_recordable(m, &m->view.steps[k])) return false;
     return m->view.steps_count > 0;
+}
+
+/* Steps that the recording would hold: the rounds of loops are recorded one after the other. */
+static uint64_t count_recorded(const hn_bound *bound, uint32_t first, uint32_t end) {
+    uint64_t count = 0;
+    for (uint32_t k = first; k < end && count <= RECORDED_MAX;
+         k += 1 + bound->steps[k].body_count) {
+        const hn_run_step *s = &bound->steps[k];
+        if (s->kind != HNB_STEP_LOOP) count++;
+        else if (s->rounds > 0 && s->body_count)
+            count += count_recorded(bound, k + 1, k + 1 + s->body_count) *
+                     (uint64_t)(s->rounds < RECORDED_MAX ? s->rounds : RECORDED_MAX + 1);
+    }
+    return count;
 }
 
 /* Whether one more may be made. */
@@ -97,6 +115,8 @@ static hn_status record(hn_module *m, hn_context *c,
                         hn_status (*walk)(hn_module *m, hn_context *c)) {
     const hn_device_ops *ops = m->device->ops;
     hn_queue *queue = c->places[HN_PLACE_KERNELS].queue;
+    if (count_recorded(c->bounds[0], 0, m->view.steps_count) > RECORDED_MAX)
+        return HN_ERROR(HN_UNSUPPORTED, "loops of too many rounds");
     HN_TRY(choose(m, c));
     HN_TRY(ops->recording_begin(queue));
     hn_status status = walk(m, c);

@@ -162,7 +162,7 @@ static hn_status run_copy(const hn_module *m, hn_context *c, const hn_run_step *
 
 static hn_status run_range(hn_module *m, hn_context *c, uint32_t first, uint32_t end);
 
-/* Conditionals nest at most HNB_MAX_COND_DEPTH deep. */
+/* Conditionals and loops nest at most HNB_MAX_COND_DEPTH deep. */
 static hn_status run_branch(hn_module *m, hn_context *c, const hn_run_step *s) {
     const uint32_t first = s->index + 1, otherwise = first + s->then_count;
     int64_t taken;
@@ -171,12 +171,32 @@ static hn_status run_branch(hn_module *m, hn_context *c, const hn_run_step *s) {
                  : run_range(m, c, otherwise, first + s->body_count);
 }
 
+static hn_status check_cancel(const hn_module *m, const hn_context *c, const hn_run_step *s) {
+    if (HN_LIKELY(c->cancel == NULL) || !hn_cancel_is_set(c->cancel)) return NULL;
+    return step_error(m, s, HN_ERROR(HN_CANCELLED, "the run was cancelled before this step"));
+}
+
+/* A round without steps is one in which a run can be cancelled, too. */
+static hn_status run_loop(hn_module *m, hn_context *c, const hn_run_step *s) {
+    const uint32_t first = s->index + 1, body = first + s->then_count, end = first + s->body_count;
+    for (int64_t n = 0; s->rounds < 0 || n < s->rounds; n++) {
+        int64_t goes_on = 1;
+        HN_TRY(check_cancel(m, c, s));
+        HN_TRY(run_range(m, c, first, body));
+        if (s->rounds < 0) HN_TRY(read_number(m, c, s, &goes_on));
+        if (!goes_on) break;
+        HN_TRY(run_range(m, c, body, end));
+    }
+    return NULL;
+}
+
 HN_NOINLINE static hn_status run_other(hn_module *m, hn_context *c, hn_run_step *s) {
     switch (s->kind) {
     case HNB_STEP_EXTERN: return run_extern(m, c, s);
     case HNB_STEP_COPY: return run_copy(m, c, s);
     case HNB_STEP_ASSERT: return run_assert(m, c, s);
     case HNB_STEP_COND: return run_branch(m, c, s);
+    case HNB_STEP_LOOP: return run_loop(m, c, s);
     case HNB_STEP_DEFINE: return run_define(m, c, s);
     case HNB_STEP_WAIT: return finish_until(m, c, s->index, NULL);
     default: return HN_ERROR(HN_INTERNAL, "step of kind %u", s->kind);
@@ -246,9 +266,7 @@ static hn_status run_range(hn_module *m, hn_context *c, uint32_t first, uint32_t
     const bool is_hooked = c->hooks.count != 0;
     for (uint32_t k = first; k < end; k += 1 + steps[k].body_count) {
         hn_run_step *s = &steps[k];
-        if (HN_UNLIKELY(c->cancel != NULL) && hn_cancel_is_set(c->cancel))
-            return step_error(m, s,
-                              HN_ERROR(HN_CANCELLED, "the run was cancelled before this step"));
+        HN_TRY(check_cancel(m, c, s));
         HN_TRY(HN_UNLIKELY(is_hooked) ? run_hooked(m, c, s) : run_step(m, c, s));
     }
     return NULL;

@@ -54,11 +54,13 @@ static void note_call(calls *c, const hn_extern *call, hn_item i) {
 static void note_item(calls *c, hn_item i) {
     const hn_item_info *item = calls_item(c, i);
     bool is_bracket = item->kind == HN_ITEM_BRANCH_THEN || item->kind == HN_ITEM_BRANCH_ELSE ||
-                      item->kind == HN_ITEM_BRANCH_END;
+                      item->kind == HN_ITEM_BRANCH_END || item->kind == HN_ITEM_REPEAT ||
+                      item->kind == HN_ITEM_WHILE || item->kind == HN_ITEM_AGAIN;
     c->region[i] = is_bracket ? i : c->region[i - 1];
     if (item->kind == HN_ITEM_LOOP) note_loop(c, item->loop, i);
     if (item->kind == HN_ITEM_EXTERN) note_call(c, item->ext, i);
     if (item->cond) note_read(c, item->cond, i);
+    if (item->to) note_write(c, item->to, i);
 }
 
 bool calls_reads_last(const calls *c, const hn_loop *loop, hn_item from) {

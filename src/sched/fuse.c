@@ -563,6 +563,7 @@ static hn_status place_other(sched *s, hn_item i) {
     HN_TRY(new_group(s, (group){.form = GROUP_SINGLE, .item = i}, &index));
     if (item->kind != HN_ITEM_EXTERN) {
         if (item->cond) s->reader_group[item->cond] = index + 1;
+        if (item->to) s->writer_group[item->to] = index + 1;
         if (item->kind != HN_ITEM_ASSERT) s->barrier = index + 1;
         return NULL;
     }

@@ -19,6 +19,7 @@ static void count_loop(sched *s, const hn_loop *loop) {
 
 static void count_item(sched *s, const hn_item_info *item) {
     if (item->cond) s->readers[item->cond]++;
+    if (item->to) s->writers[item->to]++;
     for (uint32_t k = 0; item->kind == HN_ITEM_EXTERN && k < item->ext->operand_count; k++)
         (item->ext->operands[k].written ? s->writers : s->readers)[item->ext->operands[k].buffer]++;
 }

@@ -123,6 +123,7 @@ static hn_status visit_line(const walker *x, const hn_line *line) {
     for (uint32_t k = 0; k < line->operand_count; k++)
         if (line->operands[k].buffer) HN_TRY(visit_operand(x, &line->operands[k]));
     HN_TRY(visit_launches(x, line));
+    HN_TRY(visit(x, line->rounds));
     return visit_checks(x, line);
 }
 

@@ -434,10 +434,40 @@ static hn_status open_branch(emitter *e, const hn_item_info *item) {
                                                .operand_count = 1});
 }
 
+static hn_status open_loop(emitter *e, const hn_item_info *item) {
+    HN_PUSH(e->scratch, &e->branches, e->w->lines.count);
+    return hn_wrapper_add_line(
+        e->w, (hn_line){.kind = HN_LINE_LOOP, .origin = item->origin, .rounds = item->rounds});
+}
+
+/* The lines so far were the loop's test. */
+static hn_status end_test(emitter *e, const hn_item_info *item) {
+    const uint32_t at = e->branches.items[e->branches.count - 1];
+    hn_woperand *operand;
+    HN_NEW(e->w->arena, operand, 1);
+    operand->dtype = HN_DTYPE_BOOL;
+    HN_TRY(buffer_of(e, item->cond, &operand->buffer));
+    hn_line *line = &e->w->lines.items[at];
+    line->operands = operand;
+    line->operand_count = 1;
+    line->then_count = e->w->lines.count - at - 1;
+    return NULL;
+}
+
+static hn_status add_copy(emitter *e, const hn_item_info *item) {
+    hn_line line = {.kind = HN_LINE_COPY, .origin = item->origin};
+    HN_TRY(buffer_of(e, item->to, &line.buffer));
+    HN_TRY(buffer_of(e, item->cond, &line.from));
+    return hn_wrapper_add_line(e->w, line);
+}
+
 static hn_status add_other(emitter *e, const hn_item_info *item) {
     if (item->kind == HN_ITEM_ASSERT) return add_assert(e, item);
     if (item->kind == HN_ITEM_DEFINE) return add_definition(e, item);
     if (item->kind == HN_ITEM_BRANCH_THEN) return open_branch(e, item);
+    if (item->kind == HN_ITEM_REPEAT) return open_loop(e, item);
+    if (item->kind == HN_ITEM_WHILE) return end_test(e, item);
+    if (item->kind == HN_ITEM_COPY) return add_copy(e, item);
     uint32_t at = e->branches.items[e->branches.count - 1];
     hn_line *line = &e->w->lines.items[at];
     if (item->kind == HN_ITEM_BRANCH_ELSE) {

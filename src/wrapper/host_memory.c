@@ -16,13 +16,17 @@
  * an operation of the host uses has a temporary of the host beside it, from the first use until a
  * kernel changes the buffer. Where the newest content is, is known at every line, so that a copy is
  * made only when the other side needs it, and once for all operands of a line there is one WAIT. A
- * line that asks for one element (ASSERT, DEFINE, COND) takes it from where it is.
+ * line that asks for one element (ASSERT, DEFINE, COND, LOOP) takes it from where it is.
  *
  * Conditionals: before a body ends, what the bodies write is brought to the device if something
  * behind needs it, so that both bodies leave it in the same place. What else the bodies copy is
  * forgotten behind them unless both know it.
  *
- * Requires: no memory lines; views only of outputs, which are brought to the device as a whole. Establishes: what verify_devices.h checks. */
+ * Loops: what the rounds write is on the device when the loop begins, and is brought there before a
+ * round ends; so each round finds it in the same place.
+ *
+ * Requires: no memory lines; views only of outputs, which are brought to the device as a whole.
+ * Establishes: what verify_devices.h checks. */
 #include "wrapper/place.h"
 
 #include "ir/loop.h"
@@ -217,14 +221,19 @@ static hn_status place_host_line(placer *p, const hn_line *line) {
 }
 
 /* An element of a buffer is read where it is; where both have it, without a wait. */
-static hn_status place_element(placer *p, const hn_line *line) {
+static hn_status place_operand(placer *p, const hn_line *line, const hn_woperand **out) {
     hn_woperand *operand;
     HN_NEW(p->w->arena, operand, 1);
     *operand = line->operands[0];
     if (is_on_device(p, operand->buffer) && p->now[operand->buffer].host)
         operand->buffer = p->now[operand->buffer].host;
+    *out = operand;
+    return NULL;
+}
+
+static hn_status place_element(placer *p, const hn_line *line) {
     hn_line placed = *line;
-    placed.operands = operand;
+    HN_TRY(place_operand(p, line, &placed.operands));
     return put(p, placed);
 }
 
@@ -288,6 +297,50 @@ static hn_status place_cond(placer *p, const hn_line *line, uint32_t i) {
     return NULL;
 }
 
+/* Before the first round, what the loop writes is on the device, where each round leaves it. */
+static hn_status enter_loop(placer *p, const bool *is_written) {
+    for (hn_wbuf b = 1; b < p->count; b++) {
+        if (!is_written[b] || !is_on_device(p, b)) continue;
+        HN_TRY(bring_to_device(p, b, 0));
+        p->now[b] = (content){.on_device = true, .is_written = p->now[b].is_written};
+    }
+    return NULL;
+}
+
+/* A round ends as the next one begins: nothing is read of memory of the host that the next one
+ * writes. */
+static hn_status end_round(placer *p, const bool *is_written) {
+    bool waits = false;
+    for (hn_wbuf b = 1; b < p->count; b++)
+        if (is_written[b] && is_on_device(p, b)) HN_TRY(bring_to_device(p, b, 0));
+    for (hn_wbuf b = 1; b < p->count; b++) waits |= p->now[b].is_read;
+    return waits ? put_wait(p) : NULL;
+}
+
+/* Behind a loop things are as behind its test: in the body nothing changes that. */
+static hn_status place_loop(placer *p, const hn_line *line, uint32_t i) {
+    const uint32_t middle = i + 1 + line->then_count, end = middle + line->otherwise_count;
+    bool *is_written;
+    content *behind;
+    HN_NEW(p->scratch, is_written, p->count);
+    HN_NEW(p->scratch, behind, p->count);
+    find_written(p, i + 1, end, is_written);
+    HN_TRY(enter_loop(p, is_written));
+    const uint32_t at = p->out.count;
+    HN_TRY(put(p, *line));
+    HN_TRY(place_block(p, i + 1, middle));
+    p->out.items[at].then_count = p->out.count - at - 1;
+    if (line->operand_count) HN_TRY(place_operand(p, line, &p->out.items[at].operands));
+    memcpy(behind, p->now, p->count * sizeof *behind);
+    const uint32_t body = p->out.count;
+    HN_TRY(place_block(p, middle, end));
+    HN_TRY(end_round(p, is_written));
+    p->out.items[at].otherwise_count = p->out.count - body;
+    for (hn_wbuf b = 1; b < p->count; b++) behind[b].is_written |= is_written[b];
+    memcpy(p->now, behind, p->count * sizeof *behind);
+    return NULL;
+}
+
 static hn_status place_line(placer *p, const hn_line *line, uint32_t i) {
     if (runs_on_device(line)) return place_device_line(p, line);
     switch (line->kind) {
@@ -295,6 +348,7 @@ static hn_status place_line(placer *p, const hn_line *line, uint32_t i) {
     case HN_LINE_ASSERT:
     case HN_LINE_DEFINE: return place_element(p, line);
     case HN_LINE_COND: return place_cond(p, line, i);
+    case HN_LINE_LOOP: return place_loop(p, line, i);
     default: return put(p, *line);
     }
 }
@@ -304,7 +358,7 @@ static hn_status place_block(placer *p, uint32_t first, uint32_t end) {
     for (uint32_t i = first; i < end; i++) {
         const hn_line line = p->w->lines.items[i];
         HN_TRY(place_line(p, &line, i));
-        if (line.kind == HN_LINE_COND) i += line.then_count + line.otherwise_count;
+        if (hn_line_has_bodies(line.kind)) i += line.then_count + line.otherwise_count;
     }
     return NULL;
 }

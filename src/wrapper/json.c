@@ -206,6 +206,7 @@ static void line_fields(printer *p, const hn_line *line) {
     if (line->shared_bytes) number(p, "shared_bytes", line->shared_bytes);
     optional(p, "scratch_bytes", line->scratch_bytes);
     optional(p, "symbol", line->symbol);
+    optional(p, "rounds", line->rounds);
     if (line->origin && p->w->graph && line->origin < p->w->graph->origins.count)
         text(p, "origin", p->w->graph->origins.items[line->origin].node);
     if (line->origin_count && p->w->graph) origins(p, line);
@@ -220,13 +221,15 @@ static void lines(printer *p, const char *name, uint32_t first, uint32_t end, ui
         const hn_line *line = &p->w->lines.items[i];
         open(p, '{');
         line_fields(p, line);
-        if (line->kind == HN_LINE_COND && depth < MAX_DEPTH) {
+        if (hn_line_has_bodies(line->kind) && depth < MAX_DEPTH) {
+            const bool is_loop = line->kind == HN_LINE_LOOP;
             uint64_t middle = (uint64_t)i + 1 + line->then_count,
                      after = middle + line->otherwise_count;
             if (middle > end) middle = end;
             if (after > end) after = end;
-            lines(p, "then", i + 1, (uint32_t)middle, depth + 1);
-            lines(p, "otherwise", (uint32_t)middle, (uint32_t)after, depth + 1);
+            if (!line->rounds)
+                lines(p, is_loop ? "test" : "then", i + 1, (uint32_t)middle, depth + 1);
+            lines(p, is_loop ? "body" : "otherwise", (uint32_t)middle, (uint32_t)after, depth + 1);
             i = (uint32_t)after - 1;
         }
         close(p, '}');

@@ -6,16 +6,18 @@ enum { MAX_COND_DEPTH = 64 };
 static hn_status find_blocks(const hn_wrapper *w, hn_arena *arena, hn_wlives *l, uint32_t first,
                              uint32_t end, uint32_t block) {
     if (l->blocks.items[block].depth > MAX_COND_DEPTH)
-        return HN_ERROR(HN_UNSUPPORTED, "conditionals nested more than %d deep", MAX_COND_DEPTH);
+        return HN_ERROR(HN_UNSUPPORTED, "conditionals and loops nested more than %d deep",
+                        MAX_COND_DEPTH);
     for (uint32_t i = first; i < end; i = l->line_end[i] + 1) {
         const hn_line *line = &w->lines.items[i];
         l->line_block[i] = block;
         l->line_end[i] = i;
-        if (line->kind != HN_LINE_COND) continue;
+        if (!hn_line_has_bodies(line->kind)) continue;
         uint64_t body_end = (uint64_t)i + 1 + line->then_count + line->otherwise_count;
         if (body_end > end)
             return HN_ERROR(HN_INTERNAL,
-                            "line %u: the bodies of a conditional reach beyond their block", i);
+                            "line %u: the bodies of a conditional or loop reach beyond their block",
+                            i);
         l->line_end[i] = (uint32_t)body_end - 1;
         hn_wblock inner = {.line = i, .parent = block, .depth = l->blocks.items[block].depth + 1};
         uint32_t then_block = l->blocks.count, middle = i + 1 + line->then_count;

@@ -1,8 +1,9 @@
 /* lifetime.h: from where to where each buffer of a wrapper is alive. Internal to src/wrapper.
  *
- * Conditionals make the lines a tree of blocks: a body is a block inside the line that opens it. A
- * buffer lives in the innermost block that contains all its mentions, from the first to the last
- * line of that block that mentions it, itself or in a body below. */
+ * Conditionals and loops make the lines a tree of blocks: a body is a block inside the line that
+ * opens it. A buffer lives in the innermost block that contains all its mentions, from the first to
+ * the last line of that block that mentions it, itself or in a body below. So what a loop reads from
+ * outside, or carries from round to round, lives through all its rounds. */
 #ifndef HN_WRAPPER_LIFETIME_H
 #define HN_WRAPPER_LIFETIME_H
 

@@ -14,7 +14,8 @@ const char *hn_wline_kind_name(hn_line_kind kind) {
         [HN_LINE_COMMENT] = "comment", [HN_LINE_ALLOCATE] = "allocate", [HN_LINE_REUSE] = "reuse",
         [HN_LINE_FREE] = "free",       [HN_LINE_VIEW] = "view",         [HN_LINE_KERNEL] = "kernel",
         [HN_LINE_EXTERN] = "extern",   [HN_LINE_COPY] = "copy",         [HN_LINE_WAIT] = "wait",
-        [HN_LINE_ASSERT] = "assert",   [HN_LINE_DEFINE] = "define",     [HN_LINE_COND] = "cond"};
+        [HN_LINE_ASSERT] = "assert",   [HN_LINE_DEFINE] = "define",     [HN_LINE_COND] = "cond",
+        [HN_LINE_LOOP] = "loop"};
     return (uint32_t)kind < sizeof names / sizeof *names ? names[kind] : NULL;
 }
 #define NAME(kind, name, operands, needed, written, params) [kind] = name,

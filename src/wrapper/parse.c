@@ -423,6 +423,9 @@ static hn_status read_head(parser *ps, hn_line *line, bool *out_found) {
     } else if (accept_word(ps, "define")) {
         line->kind = HN_LINE_DEFINE;
         return read_call(ps, line);
+    } else if (accept_word(ps, "loop")) {
+        line->kind = HN_LINE_LOOP;
+        return read_optional_expr(ps, "rounds", &line->rounds);
     } else if (accept_word(ps, "cond")) {
         line->kind = HN_LINE_COND;
         return read_call(ps, line);
@@ -434,17 +437,32 @@ static hn_status read_head(parser *ps, hn_line *line, bool *out_found) {
 
 static hn_status read_lines(parser *ps);
 
+static hn_status read_body(parser *ps) {
+    HN_TRY(hn_lex_expect(&ps->lex, '{'));
+    HN_TRY(read_lines(ps));
+    return hn_lex_expect(&ps->lex, '}');
+}
+
+/* What stands between the bodies: of a loop what its test gives. */
+static hn_status read_middle(parser *ps, uint32_t at) {
+    hn_line line = ps->w->lines.items[at];
+    if (line.kind == HN_LINE_COND) return hn_lex_expect_word(&ps->lex, "else");
+    HN_TRY(hn_lex_expect_word(&ps->lex, "while"));
+    HN_TRY(read_operands(ps, &line));
+    ps->w->lines.items[at].operands = line.operands;
+    ps->w->lines.items[at].operand_count = line.operand_count;
+    return NULL;
+}
+
 static hn_status read_bodies(parser *ps, uint32_t at) {
-    if (++ps->depth > MAX_DEPTH) return fail(ps, "conditionals are nested too deeply");
-    HN_TRY(hn_lex_expect(&ps->lex, '{'));
-    HN_TRY(read_lines(ps));
-    HN_TRY(hn_lex_expect(&ps->lex, '}'));
-    ps->w->lines.items[at].then_count = ps->w->lines.count - at - 1;
+    if (++ps->depth > MAX_DEPTH) return fail(ps, "conditionals and loops are nested too deeply");
+    if (!ps->w->lines.items[at].rounds) {
+        HN_TRY(read_body(ps));
+        ps->w->lines.items[at].then_count = ps->w->lines.count - at - 1;
+        HN_TRY(read_middle(ps, at));
+    }
     uint32_t middle = ps->w->lines.count;
-    HN_TRY(hn_lex_expect_word(&ps->lex, "else"));
-    HN_TRY(hn_lex_expect(&ps->lex, '{'));
-    HN_TRY(read_lines(ps));
-    HN_TRY(hn_lex_expect(&ps->lex, '}'));
+    HN_TRY(read_body(ps));
     ps->w->lines.items[at].otherwise_count = ps->w->lines.count - middle;
     ps->depth--;
     return NULL;
@@ -478,7 +496,7 @@ static hn_status read_lines(parser *ps) {
         if (accept_word(ps, "text")) HN_TRY(hn_lex_string(&ps->lex, &line.text));
         uint32_t at = ps->w->lines.count;
         HN_TRY(hn_wrapper_add_line(ps->w, line));
-        if (line.kind == HN_LINE_COND) HN_TRY(read_bodies(ps, at));
+        if (hn_line_has_bodies(line.kind)) HN_TRY(read_bodies(ps, at));
     }
 }
 

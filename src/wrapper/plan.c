@@ -334,7 +334,7 @@ static hn_status write_block(rewriter *r, uint32_t first, uint32_t end) {
         HN_TRY(write_list(r, r->alloc_next, r->alloc_head[i], HN_LINE_ALLOCATE));
         uint32_t at = r->out.count, middle = i + 1 + line->then_count;
         HN_PUSH(w->arena, &r->out, *line);
-        if (line->kind == HN_LINE_COND) {
+        if (hn_line_has_bodies(line->kind)) {
             HN_TRY(write_block(r, i + 1, middle));
             r->out.items[at].then_count = r->out.count - at - 1;
             uint32_t then_end = r->out.count;

@@ -233,6 +233,10 @@ static void put_head(printer *p, const hn_line *line) {
     case HN_LINE_ASSERT:
     case HN_LINE_DEFINE:
     case HN_LINE_COND: put_call(p, line); break;
+    case HN_LINE_LOOP:
+        put(p, "loop");
+        if (line->rounds) put_field(p, "rounds", line->rounds);
+        break;
     }
     put_origins(p, line);
     if (line->text.len) put(p, " text "), put_string(p, line->text);
@@ -240,23 +244,37 @@ static void put_head(printer *p, const hn_line *line) {
 
 enum { MAX_DEPTH = 64 };
 
+static void put_indent(printer *p, uint32_t depth) {
+    for (uint32_t d = 0; d < depth; d++) put(p, "  ");
+}
+
+/* What stands between the two bodies of a line: of a loop with rounds the first is left out. */
+static void put_middle(printer *p, const hn_line *line) {
+    if (line->kind == HN_LINE_COND) {
+        put(p, "} else {\n");
+        return;
+    }
+    put(p, "} while ");
+    put_operands(p, line);
+    put(p, " {\n");
+}
+
 /* Lines [first, end). Bodies that reach too far are cut, so that broken IR prints too. */
 static void put_lines(printer *p, uint32_t first, uint32_t end, uint32_t depth) {
     for (uint32_t i = first; i < end; i++) {
         const hn_line *line = &p->w->lines.items[i];
-        for (uint32_t d = 0; d < depth; d++) put(p, "  ");
+        put_indent(p, depth);
         put_head(p, line);
-        if (line->kind == HN_LINE_COND && depth < MAX_DEPTH) {
+        if (hn_line_has_bodies(line->kind) && depth < MAX_DEPTH) {
             uint64_t middle = (uint64_t)i + 1 + line->then_count,
                      last = middle + line->otherwise_count;
             if (middle > end) middle = end;
             if (last > end) last = end;
             put(p, " {\n");
             put_lines(p, i + 1, (uint32_t)middle, depth + 1);
-            for (uint32_t d = 0; d < depth; d++) put(p, "  ");
-            put(p, "} else {\n");
+            if (!line->rounds) put_indent(p, depth), put_middle(p, line);
             put_lines(p, (uint32_t)middle, (uint32_t)last, depth + 1);
-            for (uint32_t d = 0; d < depth; d++) put(p, "  ");
+            put_indent(p, depth);
             put(p, "}");
             i = (uint32_t)last - 1;
         }

@@ -107,7 +107,7 @@ static hn_status find_in_line(reuser *r, uint32_t at) {
     return NULL;
 }
 
-/* Puts the lines in; the bodies of conditionals grow by what is put into them. */
+/* Puts the lines in; the bodies of conditionals and loops grow by what is put into them. */
 static hn_status write_lines(reuser *r) {
     hn_wrapper *w = r->w;
     hn_line *lines;
@@ -121,7 +121,7 @@ static hn_status write_lines(reuser *r) {
     }
     for (uint32_t i = 0, p = 0; i < count; i++) {
         hn_line line = w->lines.items[i];
-        if (line.kind == HN_LINE_COND) {
+        if (hn_line_has_bodies(line.kind)) {
             uint32_t middle = i + 1 + line.then_count, end = middle + line.otherwise_count;
             line.then_count += before[middle] - before[i + 1];
             line.otherwise_count += before[end] - before[middle];

@@ -187,6 +187,35 @@ static hn_status put_cond(source_printer *p, uint32_t at) {
     return NULL;
 }
 
+/* Counters are named by depth: loops nest. */
+static hn_status put_loop(source_printer *p, uint32_t at) {
+    const hn_line *line = &p->w->lines.items[at];
+    const uint32_t body = at + 1 + line->then_count, depth = p->depth;
+    begin_line(p);
+    if (line->rounds) {
+        PUTS("for (int64_t r%u = 0, r%u_end = ", depth, depth);
+        hn_source_number(p, line->rounds);
+        PUTS("; r%u < r%u_end; r%u++) {", depth, depth, depth);
+    } else {
+        hn_strbuf_puts(p->out, "for (;;) {");
+    }
+    put_origin(p, line);
+    hn_strbuf_putc(p->out, '\n');
+    p->depth++;
+    HN_TRY(put_range(p, at + 1, body));
+    if (!line->rounds) {
+        begin_line(p);
+        hn_strbuf_puts(p->out, "if (!*(");
+        put_element(p, &line->operands[0]);
+        hn_strbuf_puts(p->out, ")) break;\n");
+    }
+    HN_TRY(put_range(p, body, body + line->otherwise_count));
+    p->depth--;
+    begin_line(p);
+    hn_strbuf_puts(p->out, "}\n");
+    return NULL;
+}
+
 /* Kernels and operations have arrays of their own: a block each. */
 static void put_call(source_printer *p, const hn_line *line) {
     begin_line(p);
@@ -218,6 +247,7 @@ static hn_status put_line(source_printer *p, uint32_t at) {
     case HN_LINE_ASSERT: put_assert(p, line); return NULL;
     case HN_LINE_DEFINE: return put_define(p, line);
     case HN_LINE_COND: return put_cond(p, at);
+    case HN_LINE_LOOP: return put_loop(p, at);
     case HN_LINE_WAIT: break;
     }
     return HN_ERROR(HN_UNSUPPORTED, "a line of kind %d has no form in C yet", (int)line->kind);
@@ -226,7 +256,7 @@ static hn_status put_line(source_printer *p, uint32_t at) {
 /* The line behind a line and what is inside it. */
 static uint32_t behind(const source_printer *p, uint32_t at) {
     const hn_line *line = &p->w->lines.items[at];
-    return at + 1 + (line->kind == HN_LINE_COND ? line->then_count + line->otherwise_count : 0);
+    return at + 1 + (hn_line_has_bodies(line->kind) ? line->then_count + line->otherwise_count : 0);
 }
 
 static hn_status put_range(source_printer *p, uint32_t first, uint32_t end) {

@@ -221,7 +221,7 @@ hn_status hn_emit_step(bundle_emitter *e, uint32_t at) {
         [HN_LINE_KERNEL] = HNB_STEP_KERNEL, [HN_LINE_EXTERN] = HNB_STEP_EXTERN,
         [HN_LINE_COPY] = HNB_STEP_COPY,     [HN_LINE_ASSERT] = HNB_STEP_ASSERT,
         [HN_LINE_DEFINE] = HNB_STEP_DEFINE, [HN_LINE_COND] = HNB_STEP_COND,
-        [HN_LINE_WAIT] = HNB_STEP_WAIT};
+        [HN_LINE_LOOP] = HNB_STEP_LOOP,     [HN_LINE_WAIT] = HNB_STEP_WAIT};
     const hn_line *line = &e->w->lines.items[at];
     if (!hn_wline_kind_name(line->kind))
         return HN_ERROR(HN_INTERNAL, "line %u is of unknown kind %d", at, (int)line->kind);
@@ -249,7 +249,11 @@ hn_status hn_emit_step(bundle_emitter *e, uint32_t at) {
     }
     HN_TRY(hn_emit_str(e, line->text, &s.text));
     HN_TRY(put_step_origins(e, line, &s));
-    if (s.kind == HNB_STEP_COND) {
+    if (s.kind == HNB_STEP_LOOP && line->rounds) {
+        s.param_count = 1;
+        HN_TRY(put_params(e, &line->rounds, 1, &s.params));
+    }
+    if (hn_line_has_bodies(line->kind)) {
         s.then_count = hn_wrapper_count_steps(e->w, at + 1, line->then_count);
         s.otherwise_count =
             hn_wrapper_count_steps(e->w, at + 1 + line->then_count, line->otherwise_count);

@@ -143,7 +143,8 @@ static hn_status check_operand_shape(const hn_wrapper *w, const hn_line *line, u
         (!line->symbol || hn_sym_kind(w->sym, line->symbol) != HN_EXPR_SYMBOL ||
          hn_sym_symbol_kind(w->sym, line->symbol) != HN_SYMBOL_DATA))
         return BAD("line %u: defines no data-dependent symbol", i);
-    if (line->kind == HN_LINE_ASSERT || line->kind == HN_LINE_COND || line->kind == HN_LINE_DEFINE)
+    if (line->kind == HN_LINE_ASSERT || line->kind == HN_LINE_DEFINE ||
+        line->kind == HN_LINE_COND || (line->kind == HN_LINE_LOOP && !line->rounds))
         HN_TRY(check_element(line, i));
     for (uint32_t k = 0; k < line->param_count; k++)
         if (!line->params[k]) return BAD("line %u: parameter %u is missing", i, k);
@@ -312,6 +313,44 @@ static hn_status check_origins(const hn_line *line, uint32_t i) {
     return NULL;
 }
 
+/* A round begins in the state in which the loop was met: what it allocates it frees again, what came
+ * from outside it leaves there. */
+static hn_status check_round_end(const verifier *v, const uint8_t *before, const uint8_t *after,
+                                 uint32_t i) {
+    for (uint32_t b = 1; b < v->w->buffers.count; b++) {
+        if (before[b] != UNSEEN && before[b] < FREED && after[b] >= FREED)
+            return BAD("line %u: the loop gives the memory of buffer %u away in its first round", i,
+                       b);
+        const bool is_temp = v->w->buffers.items[b].kind == HN_WBUF_TEMP;
+        if (v->has_memory_lines && is_temp && before[b] == UNSEEN && is_held(after[b]))
+            return BAD("line %u: the loop allocates buffer %u in each round", i, b);
+    }
+    return NULL;
+}
+
+/* The test of a loop runs first; it may be all that runs. Behind the loop nothing more is there than
+ * before. */
+static hn_status check_loop(verifier *v, const uint8_t *before, const hn_line *line, uint32_t i,
+                            uint32_t end, uint32_t depth) {
+    const uint32_t all = v->w->buffers.count + v->data.count;
+    const uint32_t middle = i + 1 + line->then_count;
+    uint8_t *state;
+    if (depth >= 64 || (uint64_t)middle + line->otherwise_count > end)
+        return BAD("line %u: the bodies of the loop do not nest", i);
+    if (line->rounds ? line->then_count || line->operand_count : !line->operand_count)
+        return BAD("line %u: a loop has either rounds or a test", i);
+    for (uint32_t k = i + 1; k < middle + line->otherwise_count; k++)
+        if (v->w->lines.items[k].kind == HN_LINE_DEFINE)
+            return BAD("line %u: a symbol is defined in a loop", k);
+    HN_TRY(check_expr(v, before, line->rounds, i));
+    HN_NEW(v->arena, state, all);
+    memcpy(state, before, all);
+    HN_TRY(check_block(v, state, i + 1, middle, depth + 1));
+    HN_TRY(check_operands(v, state, line, i));
+    HN_TRY(check_block(v, state, middle, middle + line->otherwise_count, depth + 1));
+    return check_round_end(v, before, state, i);
+}
+
 static hn_status check_block(verifier *v, uint8_t *state, uint32_t first, uint32_t end,
                              uint32_t depth) {
     for (uint32_t i = first; i < end; i++) {
@@ -336,6 +375,10 @@ static hn_status check_block(verifier *v, uint8_t *state, uint32_t first, uint32
         case HN_LINE_COND:
             HN_TRY(check_operands(v, state, line, i));
             HN_TRY(check_cond(v, state, line, i, end, depth));
+            i += line->then_count + line->otherwise_count;
+            break;
+        case HN_LINE_LOOP:
+            HN_TRY(check_loop(v, state, line, i, end, depth));
             i += line->then_count + line->otherwise_count;
             break;
         default: return BAD("line %u is of unknown kind %d", i, (int)line->kind);

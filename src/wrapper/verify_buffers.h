@@ -10,7 +10,6 @@
 hn_status hn_wrapper_buffers_verify(const hn_wrapper *w) HN_MUST_USE;
 /* The tensor in `b`, which messages call buffer `i`, does not provably reach beyond its memory. The
  * root of a view is known. Errors: internal. */
-hn_status hn_wrapper_shape_verify(const hn_wrapper *w, const hn_wbuffer *b,
-                                  uint32_t i) HN_MUST_USE;
+hn_status hn_wrapper_shape_verify(const hn_wrapper *w, const hn_wbuffer *b, uint32_t i) HN_MUST_USE;
 
 #endif

@@ -103,6 +103,23 @@ static hn_status check_line(checker *c, uint8_t *state, const hn_line *line, uin
     }
 }
 
+static hn_status check_block(checker *c, uint8_t *state, uint32_t first, uint32_t end);
+
+/* What is under way when a round ends is so when the next begins: two walks find it all. */
+static hn_status check_loop(checker *c, uint8_t *state, const hn_line *line, uint32_t i) {
+    const uint32_t count = c->w->buffers.count, middle = i + 1 + line->then_count;
+    uint8_t *round;
+    HN_NEW(c->arena, round, count);
+    for (uint32_t walk = 0; walk < 2; walk++) {
+        memcpy(round, state, count);
+        HN_TRY(check_block(c, round, i + 1, middle));
+        HN_TRY(use_operands(c, round, line, i));
+        HN_TRY(check_block(c, round, middle, middle + line->otherwise_count));
+        for (uint32_t b = 0; b < count; b++) state[b] |= round[b];
+    }
+    return NULL;
+}
+
 /* Behind a conditional everything may be under way that is so behind one of its bodies. */
 static hn_status check_block(checker *c, uint8_t *state, uint32_t first, uint32_t end) {
     const uint32_t count = c->w->buffers.count;
@@ -110,8 +127,14 @@ static hn_status check_block(checker *c, uint8_t *state, uint32_t first, uint32_
         const hn_line *line = &c->w->lines.items[i];
         const uint32_t middle = i + 1 + line->then_count, last = middle + line->otherwise_count;
         uint8_t *other;
-        HN_TRY(check_line(c, state, line, i));
-        if (line->kind != HN_LINE_COND) continue;
+        HN_TRY(line->kind == HN_LINE_LOOP ? check_place(c, line, i)
+                                          : check_line(c, state, line, i));
+        if (!hn_line_has_bodies(line->kind)) continue;
+        if (line->kind == HN_LINE_LOOP) {
+            HN_TRY(check_loop(c, state, line, i));
+            i = last - 1;
+            continue;
+        }
         HN_NEW(c->arena, other, count);
         memcpy(other, state, count);
         HN_TRY(check_block(c, state, i + 1, middle));

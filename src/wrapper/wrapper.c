@@ -66,6 +66,7 @@ hn_device_kind hn_line_device(const hn_wrapper *w, const hn_line *line) {
     case HN_LINE_ASSERT:
     case HN_LINE_DEFINE:
     case HN_LINE_COND:
+    case HN_LINE_LOOP:
         return line->operand_count ? device_of(w, line->operands[0].buffer) : HN_DEVICE_CPU;
     default: return line->device;
     }
@@ -84,7 +85,8 @@ bool hn_line_is_step(hn_line_kind kind) {
     case HN_LINE_WAIT:
     case HN_LINE_ASSERT:
     case HN_LINE_DEFINE:
-    case HN_LINE_COND: break;
+    case HN_LINE_COND:
+    case HN_LINE_LOOP: break;
     }
     return true;
 }

@@ -82,7 +82,10 @@ typedef enum hn_line_kind {
     /* operand 0 is a tensor of one whole number or bool: the value of `symbol` from here on */
     HN_LINE_DEFINE,
     /* operand 0 is the predicate; bodies then/otherwise are line ranges; see body fields */
-    HN_LINE_COND
+    HN_LINE_COND,
+    /* the lines of the body, `rounds` times; or, without rounds, the lines of the test, then those of
+     * the body, until operand 0 is false behind the test */
+    HN_LINE_LOOP
 } hn_line_kind;
 
 typedef struct hn_woperand {
@@ -148,7 +151,9 @@ typedef struct hn_line {
      * not known */
     const hn_wmeaning *meaning;
     hn_expr symbol; /* DEFINE: a DATA symbol */
-    /* COND: the lines of the two bodies follow this line directly */
+    hn_expr rounds; /* LOOP: 0 or less is none; 0 id: as often as the test says so */
+    /* COND: the lines of the two bodies follow this line directly; LOOP: those of the test (none with
+     * rounds), then those of the body */
     uint32_t then_count, otherwise_count;
 } hn_line;
 
@@ -232,6 +237,10 @@ static inline hn_expr hn_woperand_offset(const hn_wrapper *w, const hn_woperand 
     return hn_wrapper_offset(w, o->buffer, o->dtype, o->offset_elems);
 }
 
+/* Whether the lines behind a line are its bodies. */
+static inline bool hn_line_has_bodies(hn_line_kind kind) {
+    return kind == HN_LINE_COND || kind == HN_LINE_LOOP;
+}
 /* The grain of a kernel's line in a printed program: 0 stands for a call that is never split. */
 static inline int64_t hn_line_grain(int64_t grain) { return grain > 0 ? grain : INT64_MAX; }
 /* Where a line that is a step runs: of ASSERT, DEFINE and COND it is the device that has the

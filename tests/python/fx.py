@@ -29,7 +29,7 @@ def put(folder, name, value):
 
 
 def count_lines(lines, kind):
-    inside = sum(count_lines(line.get(body, []), kind) for line in lines for body in ("then", "otherwise", "body"))
+    inside = sum(count_lines(line.get(body, []), kind) for line in lines for body in ("then", "otherwise", "test", "body"))
     return inside + sum(line["kind"] == kind for line in lines)
 
 

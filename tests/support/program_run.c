@@ -242,6 +242,16 @@ static hn_status check_assert(const hn_program_run *r, const hn_item_info *item)
     return truth ? NULL : HN_ERROR(HN_INVALID_ARGUMENT, HN_STR_FMT, HN_STR_ARG(item->message));
 }
 
+static hn_status copy(hn_program_run *r, const hn_item_info *item) {
+    const hn_ref_buffer *from = &r->buffers[item->cond];
+    hn_ref_buffer *to = &r->buffers[item->to];
+    if (to->elems != from->elems)
+        return HN_ERROR(HN_INTERNAL, "a copy between buffers of other sizes");
+    for (int64_t n = 0; n < to->elems; n++)
+        to->items[n] = from->items[n], to->is_set[n] = from->is_set[n];
+    return NULL;
+}
+
 static hn_status run_item(hn_program_run *r, const hn_item_info *item) {
     const hn_ref_sizes sizes = hn_program_run_sizes(r);
     switch (item->kind) {
@@ -255,12 +265,57 @@ static hn_status run_item(hn_program_run *r, const hn_item_info *item) {
     case HN_ITEM_LOOP: return hn_loop_run(r->p, item->loop, &sizes, r->buffers);
     case HN_ITEM_EXTERN: return run_call(r, item->ext);
     case HN_ITEM_ASSERT: return check_assert(r, item);
-    default: return define(r, item);
+    case HN_ITEM_COPY: return copy(r, item);
+    case HN_ITEM_DEFINE: return define(r, item);
+    default: return HN_ERROR(HN_UNSUPPORTED, "loops are run as a whole");
     }
 }
 
 hn_status hn_program_run_item(hn_program_run *r, hn_item item) {
     return hn_status_annotate(run_item(r, &r->p->items.items[item]), "item %u", item);
+}
+
+/* --- loops --- */
+
+static hn_item end_of_loop(const hn_program *p, hn_item i) {
+    uint32_t depth = 0;
+    for (;; i++) {
+        depth += p->items.items[i].kind == HN_ITEM_REPEAT;
+        if (p->items.items[i].kind == HN_ITEM_AGAIN && --depth == 0) return i;
+    }
+}
+
+static hn_status run_range(hn_program_run *r, hn_item first, hn_item end, bool *out_goes_on);
+
+/* Items up to AGAIN, until WHILE ends it or all rounds are done. */
+static hn_status run_loop(hn_program_run *r, hn_item first, hn_item end) {
+    const hn_expr rounds = r->p->items.items[first].rounds;
+    int64_t count = 0;
+    bool goes_on = true;
+    if (rounds) HN_TRY(hn_ref_eval(&r->at, rounds, &count));
+    for (int64_t n = 0; goes_on && (!rounds || n < count); n++)
+        HN_TRY(run_range(r, first + 1, end, &goes_on));
+    return NULL;
+}
+
+static hn_status run_range(hn_program_run *r, hn_item first, hn_item end, bool *out_goes_on) {
+    for (hn_item i = first; i < end; i++) {
+        const hn_item_info *item = &r->p->items.items[i];
+        const bool is_active = hn_program_run_is_active(r);
+        int64_t truth = 1;
+        if (is_active && item->kind == HN_ITEM_WHILE) {
+            HN_TRY(read_condition(r, item->cond, &truth));
+            *out_goes_on = truth != 0;
+            if (!truth) return NULL;
+        } else if (is_active && item->kind == HN_ITEM_REPEAT) {
+            const hn_item last = end_of_loop(r->p, i);
+            HN_TRY(run_loop(r, i, last));
+            i = last;
+        } else {
+            HN_TRY(hn_program_run_item(r, i));
+        }
+    }
+    return NULL;
 }
 
 /* --- outputs --- */
@@ -297,7 +352,8 @@ hn_status hn_program_run_all(hn_arena *arena, const hn_program *p, hn_graph *gra
     hn_program_run r;
     HN_TRY(hn_program_run_begin(arena, p, graph, inputs, input_count, &r));
     r.calls = calls;
-    for (hn_item i = 1; i < p->items.count; i++) HN_TRY(hn_program_run_item(&r, i));
+    bool goes_on = true;
+    HN_TRY(run_range(&r, 1, p->items.count, &goes_on));
     return hn_program_run_outputs(&r, out_outputs);
 }
 

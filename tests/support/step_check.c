@@ -55,7 +55,7 @@ static hn_status before(void *user, const hn_step_info *step, uint64_t *note) {
     span *spans = calloc(step->operand_count + 1u, sizeof *spans);
     hn_status status = spans ? NULL : HN_ERROR(HN_OUT_OF_MEMORY, "out of memory");
     for (uint32_t k = 0; k < step->operand_count && !status; k++)
-        status = span_of(step, k, true, &spans[k]);
+        status = span_of(step, k, step->kind != HN_MODULE_STEP_LOOP, &spans[k]);
     if (status) free(spans);
     else *note = (uint64_t)(uintptr_t)spans;
     return status;
@@ -72,7 +72,8 @@ static bool is_shared(const span *spans, uint32_t count, const span *of) {
 }
 
 static hn_status check(const hn_step_info *step, const span *spans) {
-    const bool reads = step->kind != HN_MODULE_STEP_COND && step->kind != HN_MODULE_STEP_DEFINE;
+    const bool reads = step->kind != HN_MODULE_STEP_COND && step->kind != HN_MODULE_STEP_LOOP &&
+                       step->kind != HN_MODULE_STEP_DEFINE;
     for (uint32_t k = 0; k < step->operand_count; k++) {
         span now;
         HN_TRY(span_of(step, k, reads, &now));

@@ -1,4 +1,5 @@
-/* hop.h: reading nodes that hold graphs; what hop.c and hop_loop.c share. Internal to front/pt2. */
+/* hop.h: reading nodes that hold graphs; what hop.c, hop_loop.c and
+ * hop_rounds.c share. Internal to front/pt2. */
 #ifndef HN_FRONT_PT2_HOP_H
 #define HN_FRONT_PT2_HOP_H
 
@@ -22,5 +23,9 @@ hn_status hop_names(hn_json json, hn_arena *arena, hn_str **out, uint32_t *out_c
  * leaves. */
 hn_status hop_enter(hn_pt2_scope *inner, hn_pt2_scope *outer, hn_graph *graph,
                     const hn_pt2_graph_text *text) HN_MUST_USE;
+/* hop_rounds.c: how often a while_loop runs; -1: only running it tells. */
+hn_status hop_rounds_read(hn_pt2_scope *scope, const hn_pt2_graph_text *cond,
+                          const hn_pt2_graph_text *body, const hn_value *carried, uint32_t count,
+                          int64_t *out) HN_MUST_USE;
 
 #endif

@@ -1,14 +1,15 @@
-/* hop_loop.c: loops whose number of rounds the file tells: map, scan and associative_scan over a
- * dimension of a known size, while_loop with a counter that starts at a constant. Their bodies are
- * inlined once for each round; what comes after sees no loop. Others are refused: a program has no
- * step that jumps back. */
+/* hop_loop.c: while_loop, map, scan and associative_scan become HN_OP_LOOP. A walk over the elements
+ * of tensors carries their number, and the tensors that it fills: element i is looked up, and result
+ * i put, at that number. A few rounds of a small body are inlined one after the other instead. */
 #include "front/pt2/hop.h"
 
-#include <inttypes.h>
-#include <string.h>
+#include "ir/build.h"
 
-/* Copies of nodes that one loop may make: compiling them takes seconds. */
-enum { MAX_ROUNDS = 4096, MAX_COPIES = 32768 };
+#include <inttypes.h>
+
+/* Rounds and nodes of all rounds that are inlined: their kernels are fused across rounds. More take
+ * longer to compile than they gain. */
+enum { MAX_UNROLLED_ROUNDS = 8, MAX_UNROLLED_NODES = 64 };
 
 typedef struct value_list {
     const hn_value *items;
@@ -33,23 +34,20 @@ static hn_status operands_read(hn_pt2_scope *scope, const hop_args *args, uint32
     return NULL;
 }
 
-static hn_status rounds_check(const hn_pt2_graph_text *body, int64_t rounds) {
-    if (rounds <= MAX_ROUNDS && rounds * (int64_t)(body->nodes.count + 1) <= MAX_COPIES)
-        return NULL;
-    return HN_ERROR(HN_UNSUPPORTED,
-                    "a loop of %" PRId64
-                    " rounds of %u nodes would be too long when it is unrolled",
-                    rounds, body->nodes.count);
+static bool is_short(const hn_pt2_graph_text *body, int64_t rounds) {
+    if (rounds == 0 || rounds == 1) return true;
+    return rounds > 0 && rounds <= MAX_UNROLLED_ROUNDS &&
+           rounds * (int64_t)(body->nodes.count + 1) <= MAX_UNROLLED_NODES;
 }
 
-/* One round: the body's nodes with its inputs bound to `operands`. */
-static hn_status body_inline(hn_pt2_scope *outer, const hn_pt2_graph_text *text,
+/* One round in `graph`: the body's nodes with its inputs bound to `operands`. */
+static hn_status body_inline(hn_pt2_scope *outer, hn_graph *graph, const hn_pt2_graph_text *text,
                              value_list operands, value_list *out) {
     hn_pt2_scope inner;
     hn_str *names = NULL;
     hn_value *results;
     uint32_t count = 0;
-    HN_TRY(hop_enter(&inner, outer, outer->graph, text));
+    HN_TRY(hop_enter(&inner, outer, graph, text));
     HN_TRY(hop_names(text->inputs, outer->im->scratch, &names, &count));
     if (count != operands.count)
         return HN_ERROR(HN_INVALID_ARGUMENT, "inner graph has %u inputs for %u operands", count,
@@ -66,12 +64,51 @@ static hn_status body_inline(hn_pt2_scope *outer, const hn_pt2_graph_text *text,
         if (!names[k].len)
             return HN_ERROR(HN_UNSUPPORTED, "output %u of an inner graph is no tensor", k);
         HN_TRY(hn_pt2_use_value(&inner, names[k], &results[k]));
-        if (hn_graph_value(outer->graph, results[k])->kind != HN_VALUE_TENSOR)
+        if (hn_graph_value(graph, results[k])->kind != HN_VALUE_TENSOR)
             return HN_ERROR(HN_UNSUPPORTED, "output %u of an inner graph is no tensor", k);
     }
     outer->im->depth--;
     *out = (value_list){results, count};
     return NULL;
+}
+
+/* A value of `inner` like `v` of `outer`. */
+static hn_value value_like(hn_graph *inner, const hn_graph *outer, hn_value v) {
+    const hn_value_info *info = hn_graph_value(outer, v);
+    return hn_graph_add_tensor(inner, info->dtype, info->rank, info->sizes, NULL, HN_STR(""));
+}
+
+static hn_status graph_input(hn_graph *g, hn_value v) {
+    HN_TRY(hn_graph_status(g));
+    return hn_graph_add_input(g, (hn_input){.kind = HN_INPUT_USER, .value = v});
+}
+
+static hn_status graph_output(hn_graph *g, hn_value v) {
+    HN_TRY(hn_graph_status(g));
+    return hn_graph_add_output(g, (hn_output){.kind = HN_OUTPUT_USER, .value = v});
+}
+
+/* The node itself; its results are those of the file's node, behind `hidden` that nobody asks
+ * for. */
+static hn_status loop_add(hn_pt2_scope *scope, const hn_pt2_node_text *node, uint32_t hidden,
+                          const hn_b_loop_parts *parts) {
+    hn_pt2_results named = {0};
+    hn_value *results;
+    HN_TRY(hn_pt2_results_read(scope, node, true, &named));
+    if (hidden + named.count != parts->carried_count)
+        return HN_ERROR(HN_INVALID_ARGUMENT, "%u results of a loop that gives %u tensors",
+                        named.count, parts->carried_count - hidden);
+    HN_TRY(hn_arena_array(scope->im->scratch, parts->carried_count + 1, sizeof *results, &results));
+    for (uint32_t k = 0; k < named.count; k++) results[hidden + k] = named.items[k];
+    HN_TRY(hn_pt2_origin_set(scope, node));
+    hn_arg args[] = {parts->rounds ? hn_arg_expr(parts->rounds) : hn_arg_none(),
+                     parts->test ? (hn_arg){.kind = HN_ARG_GRAPH, .as.graph = parts->test}
+                                 : hn_arg_none(),
+                     {.kind = HN_ARG_GRAPH, .as.graph = parts->body},
+                     hn_arg_values(parts->operands, parts->carried_count),
+                     hn_arg_values(parts->operands + parts->carried_count, parts->other_count)};
+    hn_graph_add_node(scope->graph, HN_OP_LOOP, args, 5, results, parts->carried_count);
+    return hn_graph_status(scope->graph);
 }
 
 /* --- over the first dimension of tensors --- */
@@ -92,29 +129,37 @@ typedef struct walk {
     const hn_pt2_node_text *node;
     hn_pt2_graph_text body;
     value_list carried, elements, others; /* others: the same in every round */
-    int64_t rounds;
+    hn_expr length;
+    int64_t rounds; /* -1: they are not known, or many */
     /* associative_scan: the first elements are what is carried, and what is collected */
     bool carries_elements;
     hn_value *collected; /* [outputs][rounds] */
 } walk;
 
 static hn_status walk_length(walk *w) {
-    w->rounds = -1;
+    hn_sym *sym = w->scope->graph->sym;
     for (uint32_t k = 0; k < w->elements.count; k++) {
         const hn_value_info *info = hn_graph_value(w->scope->graph, w->elements.items[k]);
-        int64_t size = 0;
-        if (info->rank == 0 || !hn_sym_is_int(w->scope->graph->sym, info->sizes[0], &size))
-            return HN_ERROR(
-                HN_UNSUPPORTED,
-                "a loop over a symbolic number of elements; export it with a fixed size");
-        if (w->rounds >= 0 && size != w->rounds)
+        int64_t size = 0, first = 0;
+        if (info->rank == 0)
+            return HN_ERROR(HN_INVALID_ARGUMENT, "a loop over a tensor without dimensions");
+        if (!w->length) w->length = info->sizes[0];
+        if (hn_sym_is_int(sym, w->length, &first) && hn_sym_is_int(sym, info->sizes[0], &size) &&
+            first != size)
             return HN_ERROR(HN_INVALID_ARGUMENT, "tensors of %" PRId64 " and %" PRId64 " elements",
-                            w->rounds, size);
-        w->rounds = size;
+                            first, size);
+        if (info->sizes[0] != w->length)
+            hn_sym_require(sym, HN_REL_EQ, info->sizes[0], w->length, "a loop walks over both");
     }
-    if (w->rounds < 1) return HN_ERROR(HN_UNSUPPORTED, "a loop over no elements");
-    return rounds_check(&w->body, w->rounds);
+    if (!w->length) return HN_ERROR(HN_UNSUPPORTED, "a loop over no tensors");
+    if (!hn_sym_is_int(sym, w->length, &w->rounds)) w->rounds = -1;
+    if (w->rounds == 0 && w->carries_elements)
+        return HN_ERROR(HN_UNSUPPORTED, "a loop over no elements");
+    if (w->rounds == 0 || !is_short(&w->body, w->rounds)) w->rounds = -1;
+    return hn_sym_status(sym);
 }
+
+/* ---- inlined ---- */
 
 /* carried, elements, others -> the operands of round `at` */
 static hn_status round_operands(const walk *w, const hn_value *carried, uint32_t carried_count,
@@ -146,12 +191,11 @@ static hn_status collect(const walk *w, uint32_t k, hn_str name) {
 
 /* Runs the rounds; the node's results are what is carried at the end, then the other outputs of all
  * rounds. */
-static hn_status walk_run(walk *w) {
+static hn_status walk_unroll(walk *w) {
     hn_str *names = NULL;
     uint32_t name_count = 0, outputs = 0;
     const hn_value *carried = w->carried.items;
     uint32_t carried_count = w->carried.count;
-    HN_TRY(walk_length(w));
     HN_TRY(hop_names(hn_pt2_node_json(&w->scope->text, w->node->outputs), w->scope->im->scratch,
                      &names, &name_count));
     HN_TRY(hn_arena_array(w->scope->im->scratch, (size_t)(name_count + 1) * (size_t)w->rounds,
@@ -162,7 +206,7 @@ static hn_status walk_run(walk *w) {
         HN_TRY(round_operands(w, carried, carried_count, at, &operands));
         if (w->carries_elements && at == 0)
             results = (value_list){operands.items, w->elements.count};
-        else HN_TRY(body_inline(w->scope, &w->body, operands, &results));
+        else HN_TRY(body_inline(w->scope, w->scope->graph, &w->body, operands, &results));
         outputs = results.count;
         if (outputs < w->carried.count || outputs != name_count)
             return HN_ERROR(HN_INVALID_ARGUMENT, "inner graph has %u outputs, its node %u", outputs,
@@ -179,6 +223,133 @@ static hn_status walk_run(walk *w) {
     return NULL;
 }
 
+/* ---- as a loop ---- */
+
+/* The body around the body: its values, and those of the graph that they begin with. */
+typedef struct walk_graph {
+    hn_graph *g;
+    hn_value at; /* the number of the round */
+    hn_value *carried, *filled, *walked, *others;
+    hn_value *begin;                    /* operands of the loop */
+    uint32_t carried_count, fill_count; /* carried: with the first elements, if it carries those */
+} walk_graph;
+
+/* What goes into the round: element `at` of each tensor. */
+static hn_status round_inputs(const walk *w, walk_graph *x, hn_value *operands) {
+    hn_graph *outer = w->scope->graph;
+    uint32_t n = 0;
+    for (uint32_t k = 0; k < x->carried_count; k++) operands[n++] = x->carried[k];
+    for (uint32_t k = 0; k < w->elements.count; k++) {
+        x->walked[k] = value_like(x->g, outer, w->elements.items[k]);
+        operands[n++] = hn_b_index(x->g, x->walked[k], &x->at, 1, false);
+    }
+    for (uint32_t k = 0; k < w->others.count; k++)
+        operands[n++] = x->others[k] = value_like(x->g, outer, w->others.items[k]);
+    return hn_graph_status(x->g);
+}
+
+/* A tensor of `length` times what a round gives, and what it holds before the first. */
+static hn_status add_filled(const walk *w, walk_graph *x, uint32_t k, hn_value result) {
+    hn_graph *outer = w->scope->graph;
+    const hn_value_info *info = hn_graph_value(x->g, result);
+    hn_expr sizes[HN_MAX_RANK];
+    if (info->rank == HN_MAX_RANK)
+        return HN_ERROR(HN_UNSUPPORTED, "results of more than %d dimensions", HN_MAX_RANK - 1);
+    sizes[0] = w->length;
+    for (uint32_t d = 0; d < info->rank; d++) sizes[d + 1] = info->sizes[d];
+    const uint32_t rank = info->rank + 1;
+    const hn_dtype dtype = info->dtype;
+    hn_value *begin = &x->begin[1 + x->carried_count + k];
+    x->filled[k] = hn_graph_add_tensor(x->g, dtype, rank, sizes, NULL, HN_STR(""));
+    if (w->carries_elements) *begin = w->elements.items[k];
+    else *begin = hn_b_full(outer, hn_scalar_i(hn_sym_int(outer->sym, 0)), sizes, rank, dtype);
+    HN_TRY(hn_graph_status(outer));
+    return hn_graph_status(x->g);
+}
+
+static hn_status walk_signature(const walk *w, walk_graph *x, const value_list *results) {
+    hn_graph *g = x->g;
+    const hn_value one = hn_b_full(g, hn_scalar_i(hn_sym_int(g->sym, 1)), NULL, 0, HN_DTYPE_I64);
+    HN_TRY(graph_input(g, x->at));
+    for (uint32_t k = 0; k < x->carried_count; k++) HN_TRY(graph_input(g, x->carried[k]));
+    for (uint32_t k = 0; k < x->fill_count; k++) HN_TRY(graph_input(g, x->filled[k]));
+    for (uint32_t k = 0; k < w->elements.count; k++) HN_TRY(graph_input(g, x->walked[k]));
+    for (uint32_t k = 0; k < w->others.count; k++) HN_TRY(graph_input(g, x->others[k]));
+    HN_TRY(graph_output(g, hn_b_binary(g, HN_OP_ADD, x->at, one)));
+    for (uint32_t k = 0; k < x->carried_count; k++) HN_TRY(graph_output(g, results->items[k]));
+    for (uint32_t k = 0; k < x->fill_count; k++)
+        HN_TRY(graph_output(g, hn_b_index_put(g, x->filled[k], &x->at, 1,
+                                              results->items[w->carried.count + k], "set", false)));
+    return NULL;
+}
+
+static hn_status walk_rooms(const walk *w, uint32_t outputs, walk_graph *x) {
+    hn_arena *scratch = w->scope->im->scratch;
+    const uint32_t count =
+        1 + 2 * outputs + w->carried.count + 2 * w->elements.count + w->others.count;
+    HN_NEW(scratch, x->carried, count);
+    HN_NEW(scratch, x->filled, count);
+    HN_NEW(scratch, x->walked, count);
+    HN_NEW(scratch, x->others, count);
+    HN_NEW(scratch, x->begin, count);
+    return NULL;
+}
+
+/* What is carried before the first round: of an associative_scan the first elements, with which the
+ * second are combined. */
+static hn_status walk_begin(const walk *w, walk_graph *x) {
+    hn_graph *outer = w->scope->graph;
+    const value_list *list = w->carries_elements ? &w->elements : &w->carried;
+    const hn_expr first = hn_sym_int(outer->sym, w->carries_elements);
+    x->begin[0] = hn_b_full(outer, hn_scalar_i(first), NULL, 0, HN_DTYPE_I64);
+    x->at = hn_graph_add_tensor(x->g, HN_DTYPE_I64, 0, NULL, NULL, HN_STR(""));
+    x->carried_count = list->count;
+    for (uint32_t k = 0; k < list->count; k++) {
+        x->begin[1 + k] = w->carries_elements ? element(outer, list->items[k], 0) : list->items[k];
+        x->carried[k] = value_like(x->g, outer, x->begin[1 + k]);
+    }
+    HN_TRY(hn_graph_status(outer));
+    return hn_graph_status(x->g);
+}
+
+static hn_status walk_loop(walk *w) {
+    hn_pt2_scope *scope = w->scope;
+    hn_sym *sym = scope->graph->sym;
+    walk_graph x = {0};
+    hn_str *names = NULL;
+    uint32_t name_count = 0;
+    value_list results;
+    hn_value *operands;
+    HN_TRY(hop_names(w->body.outputs, scope->im->scratch, &names, &name_count));
+    HN_TRY(walk_rooms(w, name_count, &x));
+    HN_TRY(hn_arena_array(scope->im->scratch,
+                          2 * w->elements.count + w->carried.count + w->others.count + 1,
+                          sizeof *operands, &operands));
+    HN_TRY(hn_pt2_origin_set(scope, w->node));
+    HN_TRY(hn_graph_create(scope->im->arena, scope->im->sym, &x.g));
+    HN_TRY(walk_begin(w, &x));
+    HN_TRY(round_inputs(w, &x, operands));
+    const uint32_t count = x.carried_count + w->elements.count + w->others.count;
+    HN_TRY(body_inline(scope, x.g, &w->body, (value_list){operands, count}, &results));
+    if (results.count < x.carried_count)
+        return HN_ERROR(HN_INVALID_ARGUMENT, "inner graph has %u outputs for %u carried tensors",
+                        results.count, x.carried_count);
+    x.fill_count = results.count - w->carried.count;
+    for (uint32_t k = 0; k < x.fill_count; k++)
+        HN_TRY(add_filled(w, &x, k, results.items[w->carried.count + k]));
+    HN_TRY(walk_signature(w, &x, &results));
+    uint32_t n = 1 + x.carried_count + x.fill_count;
+    for (uint32_t k = 0; k < w->elements.count; k++) x.begin[n++] = w->elements.items[k];
+    for (uint32_t k = 0; k < w->others.count; k++) x.begin[n++] = w->others.items[k];
+    hn_b_loop_parts parts = {.rounds =
+                                 hn_sym_sub(sym, w->length, hn_sym_int(sym, w->carries_elements)),
+                             .body = x.g,
+                             .operands = x.begin,
+                             .carried_count = 1 + x.carried_count + x.fill_count,
+                             .other_count = w->elements.count + w->others.count};
+    return loop_add(scope, w->node, 1 + (w->carries_elements ? x.carried_count : 0), &parts);
+}
+
 /* scan: (graph, [carried], [elements], [others]); map: without what is carried */
 static hn_status walk_read(hn_pt2_scope *scope, const hn_pt2_node_text *node, bool carries,
                            bool carries_elements) {
@@ -190,7 +361,8 @@ static hn_status walk_read(hn_pt2_scope *scope, const hn_pt2_node_text *node, bo
     if (carries) HN_TRY(operands_read(scope, &args, at++, &w.carried));
     HN_TRY(operands_read(scope, &args, at, &w.elements));
     HN_TRY(operands_read(scope, &args, at + 1, &w.others));
-    return walk_run(&w);
+    HN_TRY(walk_length(&w));
+    return w.rounds < 0 ? walk_loop(&w) : walk_unroll(&w);
 }
 
 hn_status hn_pt2_scan_read(hn_pt2_scope *scope, const hn_pt2_node_text *node) {
@@ -203,202 +375,7 @@ hn_status hn_pt2_associative_scan_read(hn_pt2_scope *scope, const hn_pt2_node_te
     return walk_read(scope, node, false, true);
 }
 
-/* --- while a counter is below a limit --- */
-
-/* The node of an inner graph that makes `name`: its target and arguments. */
-static hn_status maker_find(const hn_pt2_scope *scope, const hn_pt2_graph_text *text, hn_str name,
-                            hn_str *out_target, hop_args *out) {
-    *out_target = HN_STR("");
-    out->count = 0;
-    hn_pt2_scope inner = *scope;
-    inner.text = *text;
-    for (uint32_t k = 0; k < text->nodes.count; k++) {
-        hn_str *names = NULL;
-        uint32_t count = 0;
-        HN_TRY(hop_names(hn_pt2_node_json(text, text->nodes.items[k].outputs), scope->im->scratch,
-                         &names, &count));
-        if (count != 1 || !hn_str_eq(names[0], name)) continue;
-        *out_target = text->nodes.items[k].target;
-        return hop_args_read(&inner, &text->nodes.items[k], out);
-    }
-    return NULL;
-}
-
-static bool int_of(hn_pt2_scope *scope, const hop_args *args, uint32_t k, int64_t *out) {
-    hn_arg arg = {0};
-    hn_str name = HN_STR("");
-    if (k >= args->count) return false;
-    hn_pt2_place place = args->items[k], again = place;
-    hn_status status = hop_argument_name(&again, &name);
-    if (!status && !name.len) status = hn_pt2_arg_read(scope, &place, NULL, &arg);
-    bool ok =
-        !status && arg.kind == HN_ARG_INT && hn_sym_is_int(scope->graph->sym, arg.as.expr, out);
-    hn_status_free(status);
-    return ok;
-}
-
-static int position_of(const hn_str *names, uint32_t count, hn_str name) {
-    for (uint32_t k = 0; k < count; k++)
-        if (name.len && hn_str_eq(names[k], name)) return (int)k;
-    return -1;
-}
-
-typedef struct counter {
-    int carried; /* which of the carried tensors; -1: none was found */
-    int64_t start, step, limit;
-    enum { BELOW, UP_TO, ABOVE, DOWN_TO, UNTIL } relation;
-} counter;
-
-/* The condition: one comparison of a carried tensor with a number. */
-static hn_status condition_read(hn_pt2_scope *scope, const hn_pt2_graph_text *cond, counter *out) {
-    static const char *const targets[] = {"torch.ops.aten.lt.Scalar", "torch.ops.aten.le.Scalar",
-                                          "torch.ops.aten.gt.Scalar", "torch.ops.aten.ge.Scalar",
-                                          "torch.ops.aten.ne.Scalar"};
-    hn_str *inputs = NULL, *outputs = NULL, target, name = HN_STR("");
-    uint32_t input_count = 0, output_count = 0;
-    hop_args args;
-    out->carried = -1;
-    HN_TRY(hop_names(cond->inputs, scope->im->scratch, &inputs, &input_count));
-    HN_TRY(hop_names(cond->outputs, scope->im->scratch, &outputs, &output_count));
-    if (output_count != 1) return NULL;
-    HN_TRY(maker_find(scope, cond, outputs[0], &target, &args));
-    for (int k = 0; k < 5; k++) {
-        if (!hn_str_eq(target, hn_str_of(targets[k])) || args.count != 2 ||
-            !int_of(scope, &args, 1, &out->limit))
-            continue;
-        hn_pt2_place place = args.items[0];
-        HN_TRY(hop_argument_name(&place, &name));
-        out->relation = k;
-        out->carried = position_of(inputs, input_count, name);
-    }
-    return NULL;
-}
-
-/* The body: that tensor plus or minus a number. Sets carried to -1 when it is something else. */
-static hn_status step_read(hn_pt2_scope *scope, const hn_pt2_graph_text *body, counter *c) {
-    hn_str *inputs = NULL, *outputs = NULL, target, name = HN_STR("");
-    uint32_t input_count = 0, output_count = 0, at = (uint32_t)c->carried;
-    hop_args args;
-    c->carried = -1;
-    HN_TRY(hop_names(body->inputs, scope->im->scratch, &inputs, &input_count));
-    HN_TRY(hop_names(body->outputs, scope->im->scratch, &outputs, &output_count));
-    if (at >= input_count || at >= output_count) return NULL;
-    HN_TRY(maker_find(scope, body, outputs[at], &target, &args));
-    bool adds = hn_str_starts_with(target, HN_STR("torch.ops.aten.add.")),
-         subtracts = hn_str_starts_with(target, HN_STR("torch.ops.aten.sub."));
-    if ((!adds && !subtracts) || args.count != 2 || !int_of(scope, &args, 1, &c->step)) return NULL;
-    hn_pt2_place place = args.items[0];
-    HN_TRY(hop_argument_name(&place, &name));
-    if (subtracts) c->step = -c->step;
-    if (hn_str_eq(name, inputs[at])) c->carried = (int)at;
-    return NULL;
-}
-
-static const hn_node_info *maker_of(const hn_graph *g, hn_value v) {
-    for (hn_node n = g->nodes.count; n-- > 1;)
-        for (uint32_t k = 0; k < g->nodes.items[n].result_count; k++)
-            if (g->nodes.items[n].results[k] == v) return &g->nodes.items[n];
-    return NULL;
-}
-
-/* An integer of one element whose bytes are in the file. */
-static bool stored_number(const hn_graph *g, hn_value v, int64_t *out) {
-    for (uint32_t k = 0; k < g->inputs.count; k++) {
-        const hn_input *in = &g->inputs.items[k];
-        const hn_value_info *info = hn_graph_value(g, v);
-        int32_t word;
-        if (in->value != v || in->kind != HN_INPUT_CONSTANT || !in->storage || info->rank) continue;
-        const hn_storage *storage = &g->storages.items[in->storage];
-        size_t size = hn_dtype_facts(info->dtype)->size_bytes,
-               begin = (size_t)in->storage_offset_elems * size;
-        const uint8_t *bytes =
-            storage->data && begin + size <= storage->size_bytes ? hn_storage_bytes(storage) : NULL;
-        if (!bytes || (info->dtype != HN_DTYPE_I64 && info->dtype != HN_DTYPE_I32)) return false;
-        if (info->dtype == HN_DTYPE_I64) memcpy(out, bytes + begin, sizeof *out);
-        else {
-            memcpy(&word, bytes + begin, sizeof word);
-            *out = word;
-        }
-        return true;
-    }
-    return false;
-}
-
-/* Whether some node writes into `v`; a detach in place does not. */
-static bool is_written(const hn_graph *g, hn_value v) {
-    for (hn_node n = 1; n < g->nodes.count; n++) {
-        const hn_node_info *node = &g->nodes.items[n];
-        uint32_t count = 0;
-        const hn_param *params = hn_op_params(node->op, &count);
-        for (uint32_t k = 0; k < count && k < node->arg_count; k++)
-            if (params[k].mutated && node->op != HN_ATEN_detach__default &&
-                node->args[k].kind == HN_ARG_VALUE && node->args[k].as.value == v)
-                return true;
-    }
-    return false;
-}
-
-/* What a carried tensor is before the first round: a number made by the graph, or stored, and
- * copied. */
-static bool start_of(const hn_graph *g, hn_value v, int64_t *out) {
-    static const hn_op copies[] = {HN_ATEN_lift_fresh_copy_default, HN_ATEN_detach__default,
-                                   HN_ATEN_detach_default, HN_ATEN_clone_default,
-                                   HN_ATEN_alias_default};
-    if (hn_graph_value(g, v)->dtype != HN_DTYPE_I64 && hn_graph_value(g, v)->dtype != HN_DTYPE_I32)
-        return false;
-    for (int hops = 0; hops < 16; hops++) {
-        const hn_node_info *node = maker_of(g, v);
-        bool is_copy = false;
-        if (is_written(g, v)) return false;
-        if (!node) return stored_number(g, v, out);
-        for (size_t k = 0; k < sizeof copies / sizeof *copies; k++)
-            is_copy |= node->op == copies[k];
-        const hn_arg *arg = &node->args[node->op == HN_ATEN_full_default ? 1 : 0];
-        *out = 0;
-        if (node->op == HN_ATEN_zeros_default) return true;
-        if (node->op == HN_ATEN_full_default || node->op == HN_ATEN_scalar_tensor_default)
-            return arg->kind == HN_ARG_INT && hn_sym_is_int(g->sym, arg->as.expr, out);
-        if (!is_copy || arg->kind != HN_ARG_VALUE) return false;
-        v = arg->as.value;
-    }
-    return false;
-}
-
-/* The number of rounds; -1: more than can be unrolled, or it never ends. */
-static int64_t rounds_of(const counter *c) {
-    int64_t at = c->start;
-    for (int64_t n = 0; n <= MAX_ROUNDS; n++, at += c->step) {
-        bool goes_on = c->relation == BELOW     ? at < c->limit
-                       : c->relation == UP_TO   ? at <= c->limit
-                       : c->relation == ABOVE   ? at > c->limit
-                       : c->relation == DOWN_TO ? at >= c->limit
-                                                : at != c->limit;
-        if (!goes_on) return n;
-        if (c->step > INT32_MAX || c->step < INT32_MIN || at > INT32_MAX || at < INT32_MIN)
-            return -1;
-    }
-    return -1;
-}
-
-/* (condition, body, [carried], [others]) */
-/* How often the loop runs, from its counter. */
-static hn_status rounds_read(hn_pt2_scope *scope, const hn_pt2_graph_text *cond,
-                             const hn_pt2_graph_text *body, const value_list *carried,
-                             int64_t *out) {
-    counter c;
-    HN_TRY(condition_read(scope, cond, &c));
-    if (c.carried >= 0) HN_TRY(step_read(scope, body, &c));
-    bool counts = c.carried >= 0 && (uint32_t)c.carried < carried->count &&
-                  start_of(scope->graph, carried->items[c.carried], &c.start);
-    *out = counts ? rounds_of(&c) : -1;
-    if (*out < 0)
-        return HN_ERROR(
-            HN_UNSUPPORTED,
-            "a loop whose number of rounds is not known; only counters that start at a constant, change by a "
-            "constant and are compared with a constant of at most %d rounds can be unrolled",
-            MAX_ROUNDS);
-    return rounds_check(body, *out);
-}
+/* --- while --- */
 
 /* One round: what is carried becomes the results of the body. */
 static hn_status round_inline(hn_pt2_scope *scope, const hn_pt2_graph_text *body,
@@ -409,7 +386,7 @@ static hn_status round_inline(hn_pt2_scope *scope, const hn_pt2_graph_text *body
     HN_TRY(hn_arena_array(scope->im->scratch, count + 1, sizeof *operands, &operands));
     for (uint32_t k = 0; k < carried->count; k++) operands[k] = carried->items[k];
     for (uint32_t k = 0; k < others->count; k++) operands[carried->count + k] = others->items[k];
-    HN_TRY(body_inline(scope, body, (value_list){operands, count}, &results));
+    HN_TRY(body_inline(scope, scope->graph, body, (value_list){operands, count}, &results));
     if (results.count != carried->count)
         return HN_ERROR(HN_INVALID_ARGUMENT, "inner graph has %u outputs for %u carried tensors",
                         results.count, carried->count);
@@ -417,26 +394,74 @@ static hn_status round_inline(hn_pt2_scope *scope, const hn_pt2_graph_text *body
     return NULL;
 }
 
+static hn_status while_unroll(hn_pt2_scope *scope, const hn_pt2_node_text *node,
+                              const hn_pt2_graph_text *body, int64_t rounds,
+                              const value_list *others, value_list carried) {
+    hn_str *names = NULL;
+    uint32_t name_count = 0;
+    HN_TRY(hop_names(hn_pt2_node_json(&scope->text, node->outputs), scope->im->scratch, &names,
+                     &name_count));
+    if (name_count != carried.count)
+        return HN_ERROR(HN_INVALID_ARGUMENT, "%u results of a loop that carries %u tensors",
+                        name_count, carried.count);
+    for (int64_t n = 0; n < rounds; n++) HN_TRY(round_inline(scope, body, others, &carried));
+    for (uint32_t k = 0; k < name_count; k++)
+        if (names[k].len) HN_TRY(hn_pt2_bind(scope, names[k], carried.items[k], 0));
+    return NULL;
+}
+
+/* A graph with inputs like the operands. */
+static hn_status while_graph(hn_pt2_scope *scope, const hn_pt2_graph_text *text,
+                             value_list operands, uint32_t output_count, hn_graph **out) {
+    value_list results;
+    hn_value *inputs;
+    HN_TRY(hn_arena_array(scope->im->scratch, operands.count + 1, sizeof *inputs, &inputs));
+    HN_TRY(hn_graph_create(scope->im->arena, scope->im->sym, out));
+    for (uint32_t k = 0; k < operands.count; k++) {
+        inputs[k] = value_like(*out, scope->graph, operands.items[k]);
+        HN_TRY(graph_input(*out, inputs[k]));
+    }
+    HN_TRY(body_inline(scope, *out, text, (value_list){inputs, operands.count}, &results));
+    if (results.count != output_count)
+        return HN_ERROR(HN_INVALID_ARGUMENT, "inner graph has %u outputs instead of %u",
+                        results.count, output_count);
+    for (uint32_t k = 0; k < results.count; k++) HN_TRY(graph_output(*out, results.items[k]));
+    return NULL;
+}
+
+static hn_status while_loop(hn_pt2_scope *scope, const hn_pt2_node_text *node,
+                            const hn_pt2_graph_text *cond, const hn_pt2_graph_text *body,
+                            int64_t rounds, const value_list *others, const value_list *carried) {
+    hn_b_loop_parts parts = {.carried_count = carried->count, .other_count = others->count};
+    const uint32_t count = carried->count + others->count;
+    hn_value *operands;
+    HN_TRY(hn_arena_array(scope->im->scratch, count + 1, sizeof *operands, &operands));
+    for (uint32_t k = 0; k < carried->count; k++) operands[k] = carried->items[k];
+    for (uint32_t k = 0; k < others->count; k++) operands[carried->count + k] = others->items[k];
+    parts.operands = operands;
+    if (rounds >= 0) parts.rounds = hn_sym_int(scope->graph->sym, rounds);
+    else
+        HN_TRY(hn_status_annotate(
+            while_graph(scope, cond, (value_list){operands, count}, 1, &parts.test), "condition"));
+    HN_TRY(hn_status_annotate(
+        while_graph(scope, body, (value_list){operands, count}, carried->count, &parts.body),
+        "body"));
+    return loop_add(scope, node, 0, &parts);
+}
+
+/* (condition, body, [carried], [others]) */
 hn_status hn_pt2_while_read(hn_pt2_scope *scope, const hn_pt2_node_text *node) {
     hop_args args;
     hn_pt2_graph_text cond, body;
     value_list carried, others;
-    hn_str *names = NULL;
-    uint32_t name_count = 0;
     int64_t rounds;
     HN_TRY(hop_args_read(scope, node, &args));
     HN_TRY(hop_graph(&args, 0, &cond));
     HN_TRY(hop_graph(&args, 1, &body));
     HN_TRY(operands_read(scope, &args, 2, &carried));
     HN_TRY(operands_read(scope, &args, 3, &others));
-    HN_TRY(rounds_read(scope, &cond, &body, &carried, &rounds));
-    HN_TRY(hop_names(hn_pt2_node_json(&scope->text, node->outputs), scope->im->scratch, &names,
-                     &name_count));
-    if (name_count != carried.count)
-        return HN_ERROR(HN_INVALID_ARGUMENT, "%u results of a loop that carries %u tensors",
-                        name_count, carried.count);
-    for (int64_t n = 0; n < rounds; n++) HN_TRY(round_inline(scope, &body, &others, &carried));
-    for (uint32_t k = 0; k < name_count; k++)
-        if (names[k].len) HN_TRY(hn_pt2_bind(scope, names[k], carried.items[k], 0));
-    return NULL;
+    HN_TRY(hop_rounds_read(scope, &cond, &body, carried.items, carried.count, &rounds));
+    return is_short(&body, rounds)
+               ? while_unroll(scope, node, &body, rounds, &others, carried)
+               : while_loop(scope, node, &cond, &body, rounds, &others, &carried);
 }

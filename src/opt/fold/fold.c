@@ -39,7 +39,8 @@ static void protect_seeds(const hn_rewrite *r, uint8_t *is_seed) {
         const hn_node_info *node = &r->old_nodes[n];
         if (node->dead) continue;
         if (node->op == HN_OP_RANDOM) mark(is_seed, node->args[seed].as.value);
-        if (node->op == HN_OP_COND) hn_node_each_value(node, mark, is_seed);
+        if (hn_op_facts(node->op)->op_class == HN_OPC_CONTROL)
+            hn_node_each_value(node, mark, is_seed);
     }
 }
 

@@ -129,12 +129,38 @@ TEST(counted_loops_are_unrolled) {
         "  %5 = aten.relu.default(%r) : f32[2, 3] name \"r\" at \"r\" \"\"\n"
         "  output user %5 \"y\"\n"
         "}\n");
-    program_parts endless = WHILE(BELOW("ge", "1"), "1"), many = WHILE(BELOW("lt", "100000"), "0"),
+}
+
+/* Rounds that are known, and many; those that only the test tells, which may never end. */
+TEST(long_loops_have_a_body) {
+#define LOOP_TEXT(start, rounds, test)                                                             \
+    "graph @model {\n"                                                                             \
+    "  input user %x : f32[2, 3] \"x\"\n"                                                          \
+    "  %i = aten.full.default(size=[], fill_value=" start                                          \
+    ", dtype=none, layout=none, device=none, pin_memory=none) : i64[] at \"i\" \"\"\n"             \
+    "  %j, %y = loop(" rounds ", " test ", body=graph {\n"                                         \
+    "    input user %0 : i64[] \"\"\n"                                                             \
+    "    input user %1 : f32[2, 3] \"\"\n"                                                         \
+    "    %n = aten.add.Tensor(%0, other=2, alpha=1) : i64[] at \"n\" \"\"\n"                       \
+    "    %r = aten.relu.default(%1) : f32[2, 3] at \"r\" \"\"\n"                                   \
+    "    output user %n \"\"\n"                                                                    \
+    "    output user %r \"\"\n"                                                                    \
+    "  }, [%i, %x], []) : i64[], f32[2, 3] at \"w\" \"\"\n"                                        \
+    "  output user %y \"y\"\n"                                                                     \
+    "}\n"
+#define TEST_TEXT(op, limit)                                                                       \
+    "test=graph {\n"                                                                               \
+    "    input user %0 : i64[] \"\"\n"                                                             \
+    "    input user %1 : f32[2, 3] \"\"\n"                                                         \
+    "    %t = aten." op ".Scalar(%0, other=" limit ") : bool[] at \"t\" \"\"\n"                    \
+    "    output user %t \"\"\n"                                                                    \
+    "  }"
+    program_parts endless = WHILE(BELOW("ge", "1"), "1"), many = WHILE(BELOW("lt", "100001"), "0"),
                   other = WHILE(BELOW("eq", "1"), "1");
-    endless.metas = many.metas = other.metas = p.metas;
-    expect_refused(&endless, HN_UNSUPPORTED, "a loop whose number of rounds is not known");
-    expect_refused(&many, HN_UNSUPPORTED, "a loop whose number of rounds is not known");
-    expect_refused(&other, HN_UNSUPPORTED, "a loop whose number of rounds is not known");
+    endless.metas = many.metas = other.metas = F23("x") ", " I0("i") ", " I0("j") ", " F23("y");
+    expect_graph(&many, LOOP_TEXT("0", "rounds=50001", "test=none"));
+    expect_graph(&endless, LOOP_TEXT("1", "rounds=none", TEST_TEXT("ge", "1")));
+    expect_graph(&other, LOOP_TEXT("1", "rounds=none", TEST_TEXT("eq", "1")));
 }
 
 TEST(malformed_loops_and_autocast) {

@@ -161,6 +161,101 @@ TEST(errors_in_a_branch_name_it) {
     end(&f);
 }
 
+/* --- loops --- */
+
+static hn_value graph_input(fixture *f, hn_graph *g, hn_dtype dtype, shape s) {
+    hn_value v = hn_graph_add_tensor(g, dtype, s.rank, exprs(f, s), NULL, HN_STR(""));
+    EXPECT_OK(hn_graph_add_input(g, (hn_input){.kind = HN_INPUT_USER, .value = v}));
+    return v;
+}
+
+static void graph_output(hn_graph *g, hn_value v) {
+    EXPECT_OK(hn_graph_add_output(g, (hn_output){.kind = HN_OUTPUT_USER, .value = v}));
+}
+
+static hn_value one(fixture *f, hn_graph *g) {
+    return hn_b_full(g, hn_scalar_i(num(f, 1)), NULL, 0, I64);
+}
+
+/* n, x, y -> n + 1, x + y, x: two numbers of Fibonacci, and a counter */
+static hn_graph *fibonacci(fixture *f) {
+    hn_graph *g;
+    EXPECT_OK(hn_graph_create(&f->arena, f->sym, &g));
+    hn_value n = graph_input(f, g, I64, SCALAR), x = graph_input(f, g, F32, S(1)),
+             y = graph_input(f, g, F32, S(1));
+    (void)graph_input(f, g, I64, SCALAR);
+    graph_output(g, hn_b_binary(g, HN_OP_ADD, n, one(f, g)));
+    graph_output(g, hn_b_binary(g, HN_OP_ADD, x, y));
+    graph_output(g, x);
+    return g;
+}
+
+static hn_graph *is_below(fixture *f) {
+    hn_graph *g;
+    EXPECT_OK(hn_graph_create(&f->arena, f->sym, &g));
+    hn_value n = graph_input(f, g, I64, SCALAR);
+    (void)graph_input(f, g, F32, S(1));
+    (void)graph_input(f, g, F32, S(1));
+    graph_output(g, hn_b_binary(g, HN_OP_LT, n, graph_input(f, g, I64, SCALAR)));
+    return g;
+}
+
+static void expect_fibonacci(bool is_counted, int64_t rounds, double n, double x, double y) {
+    fixture f;
+    begin(&f);
+    hn_value out[3];
+    hn_value operands[] = {input(&f, I64, SCALAR, V(0)), input(&f, F32, S(1), V(1)),
+                           input(&f, F32, S(1), V(0)), input(&f, I64, SCALAR, V((double)rounds))};
+    hn_b_loop_parts parts = {.body = fibonacci(&f),
+                             .rounds = is_counted ? num(&f, rounds) : 0,
+                             .test = is_counted ? NULL : is_below(&f),
+                             .operands = operands,
+                             .carried_count = 3,
+                             .other_count = 1};
+    hn_b_loop(f.g, &parts, out);
+    for (int k = 0; k < 3; k++) output(&f, out[k]);
+    EXPECT_OK(run(&f));
+    expect(&f, 0, I64, SCALAR, V(n));
+    expect(&f, 1, F32, S(1), V(x));
+    expect(&f, 2, F32, S(1), V(y));
+    end(&f);
+}
+
+ROW_TEST(HN_OP_LOOP, loop_runs_its_rounds) {
+    for (int is_counted = 0; is_counted < 2; is_counted++) {
+        expect_fibonacci(is_counted, 0, 0, 1, 0);
+        expect_fibonacci(is_counted, 1, 1, 1, 1);
+        expect_fibonacci(is_counted, 10, 10, 89, 55);
+    }
+}
+
+TEST(loop_subgraphs_must_agree) {
+    fixture f;
+    begin(&f);
+    hn_value out[3], x = input(&f, F32, S(1), V(1)), n = input(&f, I64, SCALAR, V(1));
+    hn_value operands[] = {n, x, n, n};
+    hn_b_loop_parts parts = {.body = fibonacci(&f),
+                             .rounds = num(&f, 1),
+                             .operands = operands,
+                             .carried_count = 3,
+                             .other_count = 1};
+    hn_b_loop(f.g, &parts, out);
+    EXPECT_ERROR(hn_graph_status(f.g), HN_INTERNAL, "the body of 'loop': input 2");
+    end(&f);
+    begin(&f);
+    x = input(&f, F32, S(1), V(1)), n = input(&f, I64, SCALAR, V(1));
+    hn_value fitting[] = {n, x, x, n};
+    parts = (hn_b_loop_parts){.body = fibonacci(&f),
+                              .rounds = num(&f, 1),
+                              .test = is_below(&f),
+                              .operands = fitting,
+                              .carried_count = 3,
+                              .other_count = 1};
+    hn_b_loop(f.g, &parts, out);
+    EXPECT_ERROR(hn_graph_status(f.g), HN_INTERNAL, "either a number of rounds or a test");
+    end(&f);
+}
+
 ROW_TEST(HN_OP_ASSERT, assert_fails_with_its_message) {
     for (int k = 0; k < 2; k++) {
         fixture f;

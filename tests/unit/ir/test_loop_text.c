@@ -133,7 +133,7 @@ TEST(errors_of_the_verifier_name_the_line) {
     EXPECT_ERROR(parse(BUFFERS " then b2\n}"), HN_INVALID_ARGUMENT,
                  "line 5, column 2: loop IR item 1: condition read before it is written");
     EXPECT_ERROR(parse("program { b1 : input 0 bool[] then b1 }"), HN_INVALID_ARGUMENT,
-                 "a conditional has no end");
+                 "a conditional or loop has no end");
     EXPECT_ERROR(parse("program { b1 : input 0 bool[] end }"), HN_INVALID_ARGUMENT,
                  "without 'then'");
     EXPECT_ERROR(parse("program { b1 : input 0 bool[] then b1 else else end }"),

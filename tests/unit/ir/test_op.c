@@ -44,6 +44,8 @@ TEST(primitive_rows) {
     EXPECT_STR(describe(HN_OP_ATTENTION),
                "q:tensor k:tensor v:tensor mask:tensor? scale:float causal:bool");
     EXPECT_STR(describe(HN_OP_COND), "pred:tensor then:graph otherwise:graph operands:tensors");
+    EXPECT_STR(describe(HN_OP_LOOP),
+               "rounds:int? test:graph? body:graph carried:tensors others:tensors");
     EXPECT_STR(describe(HN_OP_NONE), "");
 }
 

@@ -28,8 +28,9 @@ static void expect_values(lowering *t, hn_run_calls calls, const double *toleran
 
 /* Random graphs with contractions: in turns with each of three sets of operations. `by_loops` has
  * none of its own, so the loops beside calls are run. */
-static void lowering_check_random(const hn_operations *by_operation, const hn_operations *by_loops,
-                                  const hn_operations *others) {
+HN_UNUSED static void lowering_check_random(const hn_operations *by_operation,
+                                            const hn_operations *by_loops,
+                                            const hn_operations *others) {
     const hn_operations *const operations[3] = {by_operation, by_loops, others};
     static const hn_run_calls calls[3] = {HN_RUN_OPERATIONS, HN_RUN_LOOPS, HN_RUN_OPERATIONS};
     for (uint64_t seed = 0; seed < 240; seed++) {

@@ -458,6 +458,17 @@ static hn_status set_cancel(void *user, const hn_step_info *step, uint64_t *note
     return NULL;
 }
 
+/* At the loop; its operand is not there to be read. */
+static hn_status cancel_in_loop(void *user, const hn_step_info *step, uint64_t *note) {
+    hn_step_operand operand;
+    (void)note;
+    if (step->kind != HN_MODULE_STEP_LOOP) return NULL;
+    EXPECT_OK(hn_step_operand_get(step, 0, &operand));
+    EXPECT(!operand.data);
+    hn_cancel_set(user);
+    return NULL;
+}
+
 TEST(hooks_may_cancel) {
     hn_module *m = load_text(scaled, NULL);
     hn_cancel *token;
@@ -474,6 +485,35 @@ TEST(hooks_may_cancel) {
     hn_tensor_release(in[0]);
     hn_module_release(m);
     hn_cancel_destroy(token);
+}
+
+/* In a round, and in a loop that has no steps: neither would end. */
+TEST(endless_loops_are_cancelled) {
+    static const char *const bodies[] = {
+        "{ } while (b3 bool) { call k4(b1 f32, out b4 f32) extent(4) }", "{ } while (b3 bool) { }"};
+    for (int k = 0; k < 2; k++) {
+        char text[1024];
+        hn_cancel *token;
+        float x[4] = {1, 2, 3, 4};
+        uint8_t truth = 1;
+        snprintf(
+            text, sizeof text,
+            "buffer b1 : input f32[4] source 0 buffer b2 : input bool[] source 1 buffer b3 : temp bool[] bytes(1) "
+            "buffer b4 : output f32[4] bytes(16) " KERNELS
+            "input \"x\" : f32[4] strides [1] in b1 input \"p\" : bool[] strides [] in b2 "
+            "call k4(b1 f32, out b4 f32) extent(4) copy b3 from b2 loop %s "
+            "output tensor \"a\" : f32[4] strides [1] in b4",
+            bodies[k]);
+        hn_module *m = load_text(text, NULL);
+        hn_tensor *in[2] = {F32(x, 4), tensor_of(HN_BOOL, 0, NULL, NULL, &truth)}, *out[1] = {NULL};
+        EXPECT_OK(hn_cancel_create(&token));
+        EXPECT_OK(hn_module_hook_add(m, &(hn_step_hook){cancel_in_loop, NULL, token}));
+        EXPECT_ERROR(hn_module_run_with(m, &(hn_run_options){.cancel = token}, in, 2, out, 1),
+                     HN_CANCELLED, "cancelled before");
+        hn_cancel_destroy(token);
+        for (int i = 0; i < 2; i++) hn_tensor_release(in[i]);
+        hn_module_release(m);
+    }
 }
 
 /* ---- threads ---- */

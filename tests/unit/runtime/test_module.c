@@ -498,6 +498,63 @@ TEST(conditionals_and_assertions) {
     hn_module_release(m);
 }
 
+static hn_tensor *flag(const uint8_t *truth) {
+    return tensor_of(HN_BOOL, 0, NULL, NULL, (void *)truth);
+}
+
+/* Doubles x while the first of three bools is true; then the next takes its place. */
+TEST(loops_with_a_test) {
+    hn_module *m = load_text(
+        "buffer b1 : input f32[4] source 0 buffer b2 : input bool[] source 1 buffer b3 : input bool[] source 2 "
+        "buffer b4 : input bool[] source 3 buffer b5 : temp bool[] bytes(1) buffer b6 : temp bool[] bytes(1) "
+        "buffer b7 : temp f32[4] bytes(16) buffer b8 : output f32[4] bytes(16) " KERNELS
+        "input \"x\" : f32[4] strides [1] in b1 input \"p\" : bool[] strides [] in b2 "
+        "input \"q\" : bool[] strides [] in b3 input \"r\" : bool[] strides [] in b4 "
+        "copy b8 from b1 copy b5 from b2 copy b6 from b3 "
+        "loop { call k4(b8 f32, out b7 f32) extent(4) } while (b5 bool) { "
+        "  copy b8 from b7 copy b5 from b6 copy b6 from b4 } "
+        "output tensor \"a\" : f32[4] strides [1] in b8",
+        NULL);
+    static const uint8_t truths[][3] = {{0, 1, 0}, {1, 0, 0}, {1, 1, 0}};
+    float x[4] = {1, 2, 3, 4};
+    for (int rounds = 0; rounds < 3; rounds++) {
+        hn_tensor *in[4] = {F32(x, 4), flag(&truths[rounds][0]), flag(&truths[rounds][1]),
+                            flag(&truths[rounds][2])},
+                  *out[1] = {NULL};
+        EXPECT_OK(hn_module_run(m, in, 4, out, 1));
+        if (out[0]) EXPECT(((float *)hn_tensor_data(out[0]))[3] == (float)(4 << rounds));
+        hn_tensor_release(out[0]);
+        for (int i = 0; i < 4; i++) hn_tensor_release(in[i]);
+    }
+    hn_module_release(m);
+}
+
+/* Rounds that a size tells, also none; a loop in a loop; a loop in a branch. */
+TEST(loops_of_some_rounds) {
+    hn_module *m = load_text(
+        "symbol size s0 in [0, 64] hint 4 buffer b1 : input f32[1] source 0 buffer b2 : input f32[s0] source 1 "
+        "buffer b3 : input bool[] source 2 buffer b4 : temp f32[1] bytes(4) buffer b5 : output f32[1] bytes(4) " KERNELS
+        "input \"x\" : f32[1] strides [1] in b1 input \"n\" : f32[s0] strides [1] in b2 "
+        "input \"p\" : bool[] strides [] in b3 copy b5 from b1 "
+        "loop rounds(s0) { call k4(b5 f32, out b4 f32) extent(1) copy b5 from b4 "
+        "  loop rounds(s0 - 3) { call k4(b5 f32, out b4 f32) extent(1) copy b5 from b4 } } "
+        "cond(b3 bool) { loop rounds(2) { call k4(b5 f32, out b4 f32) extent(1) copy b5 from b4 } } else { } "
+        "output tensor \"a\" : f32[1] strides [1] in b5",
+        NULL);
+    float x[1] = {1}, sizes[8] = {0};
+    for (int k = 0; k < 12; k++) {
+        const int n = k / 2;
+        const uint8_t is_taken = (uint8_t)(k % 2);
+        const int rounds = n + (n > 3 ? n * (n - 3) : 0) + 2 * is_taken;
+        hn_tensor *in[3] = {F32(x, 1), F32(sizes, n), flag(&is_taken)}, *out[1] = {NULL};
+        EXPECT_OK(hn_module_run(m, in, 3, out, 1));
+        if (out[0]) EXPECT(((float *)hn_tensor_data(out[0]))[0] == (float)(1 << rounds));
+        hn_tensor_release(out[0]);
+        for (int i = 0; i < 3; i++) hn_tensor_release(in[i]);
+    }
+    hn_module_release(m);
+}
+
 TEST(externs_and_libm) {
     /* exp(x) @ w with w constant: what is packed is packed once for all shapes and contexts. */
     const float weight[6] = {1, 0, 0, 1, 2, 3}; /* [3, 2] */

@@ -41,6 +41,13 @@ static const char *const sample =
     "  } else {\n"
     "    extern sort(out b4 f32, out b6 f32, b1 f32) params [1, 2, 3, 4, 0, 1]\n"
     "  }\n"
+    "  loop rounds(s0 - 1) origin 1 {\n"
+    "    loop {\n"
+    "      call k1(b1 f32, out b5 bool) extent(1) grain 1\n"
+    "    } while (b5 bool) {\n"
+    "      copy b4 from b2\n"
+    "    }\n"
+    "  }\n"
     "  extern matmul(out b4 f32, b1 f32, b2 f32, none) params [1, s0//2]\n"
     "  free b6\n"
     "  view b7 of b4 at(4)\n"
@@ -317,6 +324,27 @@ TEST(verify_finds) {
         {"buffer b1 : input f32[] source 0 input \"x\" : f32[] strides [] in b1 cond(b1 f32) { } else { }",
          "the condition must be bool"},
         {"buffer b1 : output bool[1] bytes(1) assert(out b1 bool)", "is read, not written"},
+        {"loop { } while () { }", "a loop has either rounds or a test"},
+        {"buffer b1 : temp f32[] bytes(4) kernel k1 : object 0 "
+         "loop { call k1(out b1 f32) extent(1) } while (b1 f32) { }",
+         "the condition must be bool"},
+        {"buffer b1 : temp bool[] bytes(1) loop { } while (b1 bool) { }",
+         "line 0: buffer 1 is used before it is written"},
+        {"buffer b1 : temp bool[] bytes(1) kernel k1 : object 0 "
+         "loop { } while (b1 bool) { call k1(out b1 bool) extent(1) }",
+         "line 0: buffer 1 is used before it is written"},
+        /* behind a loop, what it may not have done */
+        {"buffer b1 : temp bool[] bytes(1) buffer b2 : output bool[] bytes(1) kernel k1 : object 0 "
+         "loop rounds(3) { call k1(out b1 bool) extent(1) } call k1(b1 bool, out b2 bool) extent(1)",
+         "line 2: buffer 1 is used before it is written"},
+        {"buffer b1 : temp bool[] bytes(1) kernel k1 : object 0 allocate b1 "
+         "call k1(out b1 bool) extent(1) loop rounds(3) { free b1 }",
+         "line 2: the loop gives the memory of buffer 1 away in its first round"},
+        {"symbol data u0 in [0, 9] hint 1 buffer b1 : input i64[] source 0 input \"n\" : i64[] strides [] in b1 "
+         "loop rounds(3) { define(b1 i64) symbol(u0) }",
+         "line 1: a symbol is defined in a loop"},
+        {"buffer b1 : temp bool[] bytes(1) loop rounds(3) { allocate b1 }",
+         "line 0: the loop allocates buffer 1 in each round"},
         {"buffer b1 : input f32[2] source 0 input \"x\" : f32[2] strides [1] in b1 output mutation \"x\" target 0 : f32[2, 1] strides [1, 1] in b1",
          "changes dtype or rank of input 0"},
         {"buffer b1 : output f32[1] bytes(4) output tensor \"y\" : f32[1] strides [1] in b1",
@@ -379,6 +407,17 @@ TEST(verify_finds) {
         refuse("", cases[i].text, cases[i].message);
 }
 
+TEST(verify_accepts_loops) {
+    static const char *const right[] = {
+        "buffer b1 : temp bool[] bytes(1) buffer b2 : temp bool[] bytes(1) kernel k1 : object 0 "
+        "allocate b1 call k1(out b1 bool) extent(1) free b1 "
+        "loop rounds(3) { allocate b2 call k1(out b2 bool) extent(1) free b2 } "
+        "loop rounds(0) { }",
+        "buffer b1 : temp bool[] bytes(1) kernel k1 : object 0 "
+        "loop { call k1(out b1 bool) extent(1) } while (b1 bool) { assert(b1 bool) }"};
+    for (size_t i = 0; i < sizeof right / sizeof right[0]; i++) EXPECT_OK(verify("", right[i]));
+}
+
 /* Between devices: b1 and b2 are on one, b3 and b4 are memory of the host. */
 #define TWO_MEMORIES                                                                               \
     "buffer b1 : temp bool[] on opencl bytes(1) buffer b2 : temp bool[] on opencl bytes(1) "       \
@@ -431,8 +470,15 @@ TEST(verify_finds_of_devices) {
         {"allocate b3 allocate b1 " ON_DEVICE "copy b3 from b1 free b3",
          "line 4 uses buffer 3, and nobody has waited"},
         {ON_DEVICE "reuse b3 from b1 " ON_HOST, "they are on different devices"},
+        /* from round to round */
+        {ON_HOST "loop rounds(2) { " ON_HOST " copy b1 from b3 }",
+         "line 2 changes buffer 3, and nobody has waited for the copy of it"},
+        {ON_DEVICE ON_HOST "loop { } while (b3 bool) { copy b3 from b1 }",
+         "line 2 uses buffer 3, and nobody has waited for the copy into it"},
     };
     static const char *const right[] = {
+        ON_HOST "loop rounds(2) { " ON_HOST " copy b1 from b3 wait opencl }",
+        ON_DEVICE ON_HOST "loop { } while (b3 bool) { copy b3 from b1 wait opencl }",
         ON_DEVICE "copy b3 from b1 wait opencl assert(b3 bool)",
         ON_HOST "copy b1 from b3 assert(b3 bool)",
         ON_DEVICE "copy b3 from b1 copy b2 from b3",
