@@ -70,7 +70,7 @@ hn_status lower_cond(lower *l, const hn_node_info *n) {
         return HN_ERROR(
             HN_UNSUPPORTED,
             "a conditional on a symbolic bool cannot be lowered; make the predicate a tensor");
-    HN_TRY(lower_realize_contiguous(l, pred));
+    HN_TRY(lower_realize_at_start(l, pred));
     for (uint32_t k = 0; k < operands->count; k++)
         if (operands->as.values[k] &&
             hn_graph_value(l->g, operands->as.values[k])->kind == HN_VALUE_TENSOR)

@@ -85,6 +85,8 @@ hn_status lower_new_buffer(lower *l, hn_value v, const hn_expr *strides_or_null)
 hn_status lower_realize(lower *l, hn_value v) HN_MUST_USE;
 /* Makes `v` memory that is row-major contiguous. */
 hn_status lower_realize_contiguous(lower *l, hn_value v) HN_MUST_USE;
+/* The same, from the first byte of its memory on: for items that read one element there. */
+hn_status lower_realize_at_start(lower *l, hn_value v) HN_MUST_USE;
 /* Copies `v` into memory with these strides. */
 hn_status lower_realize_in(lower *l, hn_value v, const hn_expr *strides) HN_MUST_USE;
 /* A pointwise loop over the elements of `x` that stores them to `buffer` at offset + strides. */

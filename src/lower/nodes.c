@@ -310,7 +310,7 @@ hn_status lower_index_put(lower *l, const hn_node_info *n) {
 }
 
 hn_status lower_assert(lower *l, const hn_node_info *n) {
-    HN_TRY(lower_realize_contiguous(l, n->args[0].as.value));
+    HN_TRY(lower_realize_at_start(l, n->args[0].as.value));
     return hn_program_add_item(l->p, (hn_item_info){.kind = HN_ITEM_ASSERT,
                                                     .origin = l->origin,
                                                     .message = n->args[1].as.s,

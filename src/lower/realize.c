@@ -91,6 +91,12 @@ hn_status lower_realize_contiguous(lower *l, hn_value v) {
     return lower_realize_in(l, v, strides);
 }
 
+hn_status lower_realize_at_start(lower *l, hn_value v) {
+    HN_TRY(lower_realize_contiguous(l, v));
+    if (hn_sym_is_value(l->sym, l->values[v].offset, 0)) return NULL;
+    return lower_realize_in(l, v, l->values[v].strides);
+}
+
 hn_status lower_realize_in(lower *l, hn_value v, const hn_expr *wanted) {
     lower_value *lv = &l->values[v];
     const hn_value_info *vi = hn_graph_value(l->g, v);

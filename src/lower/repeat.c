@@ -144,14 +144,12 @@ static hn_status lower_body_of(repeat *r, hn_graph *body) {
     return end_round(r, &l);
 }
 
-/* The bool of the test, at the beginning of its memory. */
 static hn_status lower_test(repeat *r, hn_graph *test) {
     lower l;
     HN_TRY(subgraph_begin(r, &l, test));
     HN_TRY(lower_nodes(&l));
     const hn_value v = test->outputs.items[0].value;
-    HN_TRY(lower_realize_contiguous(&l, v));
-    if (l.values[v].offset != l.zero) HN_TRY(lower_realize_in(&l, v, l.values[v].strides));
+    HN_TRY(lower_realize_at_start(&l, v));
     return add_bracket(&l, (hn_item_info){.kind = HN_ITEM_WHILE, .cond = l.values[v].buffer});
 }
 
