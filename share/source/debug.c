@@ -42,8 +42,9 @@ static wanted read_wanted(void) {
         else if (strncmp(word, "node=", 5) == 0) snprintf(w.node, sizeof w.node, "%s", word + 5);
         else if (strcmp(word, "inf=ok") == 0) w.ignore_inf = true;
         else if (w.level < 0 || strcmp(word, levels[w.level]) != 0)
-            fprintf(stderr, "HENRY_DEBUG_TENSORS: an emitted model has no '%s'; it has names, stats, "
-                            "check, kernel=, node=, inf=ok\n",
+            fprintf(stderr,
+                    "HENRY_DEBUG_TENSORS: an emitted model has no '%s'; it has names, stats, "
+                    "check, kernel=, node=, inf=ok\n",
                     word);
     }
     if (w.level < 0) w.level = OFF;
@@ -122,8 +123,9 @@ static int check(model *m, const wanted *w, const debug_step *s, const char *whe
     FILE *out = fmemopen(text, sizeof text, "w");
     if (out) print_index(out, stats->first_bad, sizes, o->rank);
     if (out) fclose(out);
-    return fail(m, "%s: '%s' (call %" PRIu64 ") %s b%u (%s): %" PRId64 " of %" PRId64
-                   " elements are NaN, %" PRId64 " infinite; the first NaN or infinity is at %s",
+    return fail(m,
+                "%s: '%s' (call %" PRIu64 ") %s b%u (%s): %" PRId64 " of %" PRId64
+                " elements are NaN, %" PRId64 " infinite; the first NaN or infinity is at %s",
                 s->where, s->name, m->calls, when, o->buffer, o->name, stats->nan_count,
                 stats->count, stats->inf_count, text);
 }
@@ -138,9 +140,8 @@ static int look(model *m, const wanted *w, const debug_step *s, const debug_oper
         if (dims[d] < 0) return 0; /* it is not known yet */
     }
     const int64_t *sizes = dims, *strides = dims + o->rank;
-    hn_tensor_stats_get(
-        &(hn_stats_tensor){(hn_scalar_type)o->type, o->rank, sizes, strides, data}, &m->team,
-        m->threads, &stats);
+    hn_tensor_stats_get(&(hn_stats_tensor){(hn_scalar_type)o->type, o->rank, sizes, strides, data},
+                        &m->team, m->threads, &stats);
     if (w->level == CHECK)
         return check(m, w, s, is_after ? "has written" : "is given", o, sizes, &stats);
     say(m, s, is_after ? "after" : "before", o, sizes, strides, &stats);
