@@ -70,9 +70,11 @@ static void add_data_steps(subject *s, hn_graph *g) {
         const hn_value x = g->inputs.items[k].value;
         const hn_value_info *vi = hn_graph_value(g, x);
         if (hn_dtype_is_float(vi->dtype) || vi->dtype == HN_DTYPE_BOOL || !vi->rank) continue;
+        int64_t least, most; /* elements, for every size of the input */
+        hn_sym_range(g->sym, hn_sym_product(g->sym, vi->sizes, vi->rank), &least, &most);
         const hn_expr numel = hn_sym_product(g->sym, vi->sizes, vi->rank),
                       count = hn_sym_symbol(g->sym, hn_str_of(hn_arena_printf(&s->arena, "u%u", k)),
-                                            HN_SYMBOL_DATA, 0, s->seed % 2 ? 4096 : INT32_MAX);
+                                            HN_SYMBOL_DATA, 0, s->seed % 2 ? most : INT32_MAX);
         s->tolerance[g->outputs.count] = s->tolerance[g->outputs.count + 1] = 1e-3;
         add_picked(g, x, numel, count);
     }
