@@ -18,7 +18,7 @@ import torch
 import torch.fx
 
 from henry.graph import Node, build, map_nodes
-from henry.library import Library
+from henry.project import Project
 from henry.run import NUMBERS, solve
 
 _DTYPES = {"f64": torch.float64, "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16,
@@ -116,24 +116,24 @@ def _addresses(operands):
 class Kernel(torch.nn.Module):
     """A generated kernel of the project."""
 
-    def __init__(self, library, name):
+    def __init__(self, project, name):
         super().__init__()
-        self.library, self.kernel = library, name
+        self.project, self.kernel = project, name
 
     def forward(self, operands, params, extent, grain, scratch_bytes, where):
-        self.library.kernel(self.kernel, _addresses(operands), params, extent, grain, scratch_bytes, where)
+        self.project.kernel(self.kernel, _addresses(operands), params, extent, grain, scratch_bytes, where)
 
 
 class Operation(torch.nn.Module):
     """A call of an operation such as a matrix product, with what is prepared for it."""
 
-    def __init__(self, library, index, operation, dtypes, constants):
+    def __init__(self, project, index, operation, dtypes, constants):
         super().__init__()
-        self.library, self.index, self.operation = library, index, operation
+        self.project, self.index, self.operation = project, index, operation
         self.dtypes, self.constants = dtypes, constants
 
     def forward(self, operands, params, where):
-        self.library.extern(self.index, self.operation, _addresses(operands), self.dtypes, self.constants,
+        self.project.extern(self.index, self.operation, _addresses(operands), self.dtypes, self.constants,
                             params, where)
 
 
@@ -145,7 +145,7 @@ class _Translator:
         self.root = torch.nn.Module()
         self.root.kernels = torch.nn.Module()
         self.root.operations = torch.nn.Module()
-        self.library = Library(folder, document)
+        self.project = Project(folder, document)
         self.weights = self._map(folder, document)
 
     def _map(self, folder, document):
@@ -181,11 +181,11 @@ class _Translator:
             return self.weight(made, node, args)
         if op == "kernel":
             if not hasattr(self.root.kernels, args[0]):
-                self.root.kernels.add_module(args[0], Kernel(self.library, args[0]))
+                self.root.kernels.add_module(args[0], Kernel(self.project, args[0]))
             return made.call_module(f"kernels.{args[0]}", argument(args[1:]))
         if op == "extern":
             index, operation, operands, dtypes, constants = args[:5]
-            self.root.operations.add_module(node.name, Operation(self.library, index, operation, dtypes, constants))
+            self.root.operations.add_module(node.name, Operation(self.project, index, operation, dtypes, constants))
             return made.call_module(f"operations.{node.name}", argument((operands,) + args[5:]))
         if op == "cond":
             return self.conditional(made, node, argument)

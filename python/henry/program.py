@@ -16,7 +16,7 @@ import struct
 import sys
 
 from henry.graph import build
-from henry.library import Library
+from henry.project import Project
 from henry.run import NUMBERS, check_value, walk
 
 _ALIGN = 64
@@ -58,7 +58,7 @@ class Runner:
 
     def __init__(self, document, folder):
         self.document, self.graph = document, build(document)
-        self.library = Library(folder, document)
+        self.project = Project(folder, document)
         self.bytes_of = {row["name"]: row["bytes"] for row in document["dtypes"]}
         self.weights = {}
         with open(os.path.join(folder, document["weights"]["file"]), "rb") as file:
@@ -147,10 +147,10 @@ class Runner:
         return [o[0].address + o[1] if o else None for o in operands]
 
     def kernel(self, name, operands, *rest):
-        self.library.kernel(name, self.addresses(operands), *rest)
+        self.project.kernel(name, self.addresses(operands), *rest)
 
     def extern(self, index, operation, operands, *rest):
-        self.library.extern(index, operation, self.addresses(operands), *rest)
+        self.project.extern(index, operation, self.addresses(operands), *rest)
 
     def copy(self, to, source):
         ctypes.memmove(to.address, source.address, min(to.memory.count - to.at, source.memory.count - source.at))

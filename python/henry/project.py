@@ -24,7 +24,7 @@ def _numbers(values):
     return (ctypes.c_int64 * max(len(values), 1))(*values)
 
 
-class Library:
+class Project:
     """The code of a project in `folder`, which is built with make when it is not yet. Calls raise
     RuntimeError with the project's own message. One thread at a time."""
 
