@@ -1,5 +1,12 @@
-/* debug.h: what the files of the debugger share: debug.c looks at steps, debug_options.c reads what
- * is wanted, debug_line.c says what was seen, debug_files.c saves it. Internal to src/runtime. */
+/* debug.h: what the files of the debugger share. Internal to src/runtime.
+ *
+ *   debug.c          the hook, what is kept of a run, the life of a debugger
+ *   debug_options.c  reads what is wanted, and compares steps and tensors with it
+ *   debug_look.c     looks at a tensor
+ *   debug_check.c    finds who is to blame for an element
+ *   debug_line.c     what was seen, as text
+ *   debug_say.c      gives it to the file and to the sink
+ *   debug_files.c    saves tensors */
 #ifndef HN_RUNTIME_DEBUG_H
 #define HN_RUNTIME_DEBUG_H
 
@@ -56,6 +63,34 @@ bool hn_debug_matches(const char *patterns, const char *name);
 
 /* Whether the patterns match a node that the step does. NULL matches all. */
 bool hn_debug_matches_step(const char *patterns, const hn_step_info *step);
+
+/* Whether the numbers and patterns of the options are for the step, and for a tensor of it. */
+bool hn_debug_wants_step(const hn_debug *d, const hn_step_info *step);
+bool hn_debug_wants_tensor(const hn_debug *d, const hn_step_info *step, const hn_step_operand *o);
+
+/* debug_look.c */
+/* Looks at an operand of a step. `before`: what memory had before the step; NULL: all is to be
+ * looked at. */
+hn_status hn_debug_look(hn_debug *d, hn_debug_call *call, hn_debug_when when,
+                        const hn_step_info *step, uint32_t k, const uint8_t *before) HN_MUST_USE;
+/* Looks at the inputs of the model, before the first step. */
+hn_status hn_debug_look_at_inputs(hn_debug *d, hn_debug_call *call,
+                                  const hn_step_info *step) HN_MUST_USE;
+
+/* debug_check.c */
+bool hn_debug_has_bad(hn_scalar_type type); /* whether there are elements that CHECK looks for */
+/* The error of CHECK, when the tensor has an element that is the fault of the step. `before`: as of
+ * hn_debug_look. */
+hn_status hn_debug_check(const hn_debug *d, const hn_debug_tensor *t,
+                         const uint8_t *before) HN_MUST_USE;
+
+/* debug_say.c */
+/* Says a line. Takes over `text`. With d->lock held, as the others. Errors: the sink's. */
+hn_status hn_debug_say(hn_debug *d, hn_debug_event *event, hn_strbuf *text) HN_MUST_USE;
+hn_status hn_debug_say_step(hn_debug *d, const hn_step_info *step) HN_MUST_USE;
+hn_status hn_debug_say_tensor(hn_debug *d, const hn_debug_tensor *t) HN_MUST_USE;
+/* That a tensor cannot be looked at, and why; the run goes on. Takes over `why`. */
+hn_status hn_debug_say_trouble(hn_debug *d, const hn_debug_tensor *t, hn_status why) HN_MUST_USE;
 
 /* debug_line.c */
 /* "call 1 step 3 kernel k, nodes add mul, model.py:12" */

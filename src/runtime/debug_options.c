@@ -57,6 +57,26 @@ bool hn_debug_matches_step(const char *patterns, const hn_step_info *step) {
     return is_match;
 }
 
+/* ---- what is looked at ---- */
+
+bool hn_debug_wants_step(const hn_debug *d, const hn_step_info *step) {
+    const hn_debug_options *o = &d->options;
+    return step->call >= o->first_call && (!o->last_call || step->call <= o->last_call) &&
+           hn_debug_matches(o->kernels, step->name);
+}
+
+bool hn_debug_wants_tensor(const hn_debug *d, const hn_step_info *step, const hn_step_operand *o) {
+    char number[16];
+    const hn_debug_options *options = &d->options;
+    if (options->nodes && !hn_debug_matches_step(options->nodes, step) &&
+        !(*o->node && hn_debug_matches(options->nodes, o->node)))
+        return false;
+    snprintf(number, sizeof number, "b%u", o->buffer);
+    return !options->arguments || hn_debug_matches(options->arguments, number) ||
+           (*o->name && hn_debug_matches(options->arguments, o->name)) ||
+           (*o->node && hn_debug_matches(options->arguments, o->node));
+}
+
 /* ---- the text ---- */
 
 static hn_status refuse(const char *what, hn_str word, const char *const *names, size_t count) {

@@ -1,0 +1,219 @@
+/* debug_look.c: looks at one tensor: gets its content or its statistics, and says, saves or checks
+ * them. */
+#include "runtime/debug.h"
+
+#include "base/require.h"
+#include "runtime/tensor_stats.h"
+
+#include <stdlib.h>
+
+/* ---- the statistics of an operand ---- */
+
+/* The memory of a tensor of a step where the host can read it. `*out_own`: to be freed. */
+static hn_status fetch(const hn_step_info *step, uint32_t k, const hn_step_operand *o,
+                       const void **out, void **out_own) {
+    const hn_module *m = step->run->m;
+    *out = o->data;
+    *out_own = NULL;
+    if (!o->has_shape || (!o->data && o->bytes))
+        return HN_ERROR(HN_INVALID_ARGUMENT, "operand %u of the step has nothing to read", k);
+    if (!o->bytes || hn_place_dev(m, hn_place_of(m, o->device.kind))->facts.is_host) return NULL;
+    void *copy = malloc((size_t)o->bytes);
+    if (!copy)
+        return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a copy of %lld bytes",
+                        (long long)o->bytes);
+    hn_status status = hn_step_operand_read(step, k, copy, (size_t)o->bytes);
+    if (status) free(copy);
+    else *out = *out_own = copy;
+    return status;
+}
+
+/* The one place that computes them: a device may do it itself here one day. */
+static void stats_of(const hn_step_info *step, const hn_step_operand *o, const void *data,
+                     hn_tensor_stats *out) {
+    hn_context *c = step->run->c;
+    hn_tensor_stats_get(&(hn_stats_tensor){.type = o->type,
+                                           .rank = o->rank,
+                                           .sizes = o->sizes,
+                                           .strides = o->strides,
+                                           .data = data},
+                        &c->team, c->threads, out);
+}
+
+hn_status hn_step_operand_stats(const hn_step_info *step, uint32_t operand, hn_tensor_stats *out) {
+    hn_step_operand o;
+    const void *data;
+    void *own;
+    HN_REQUIRE(out, "out");
+    HN_TRY(hn_step_operand_get(step, operand, &o));
+    HN_TRY(fetch(step, operand, &o, &data, &own));
+    stats_of(step, &o, data, out);
+    free(own);
+    return NULL;
+}
+
+/* ---- one tensor ---- */
+
+/* Says, saves or checks what is known. With d->lock held. */
+static hn_status report(hn_debug *d, const hn_debug_tensor *t, const uint8_t *before) {
+    hn_status status = NULL;
+    if (d->options.level == HN_DEBUG_CHECK) return hn_debug_check(d, t, before);
+    if (d->options.level == HN_DEBUG_SAVE) status = hn_debug_files_save(d, t);
+    return status ? hn_debug_say_trouble(d, t, status) : hn_debug_say_tensor(d, t);
+}
+
+/* Looks at memory of the host. The lock is not held while all of it is read. */
+static hn_status examine(hn_debug *d, hn_debug_tensor *t, uint64_t mark, const uint8_t *before) {
+    hn_tensor_stats stats = {.first_bad = -1};
+    const bool is_saved = d->options.level == HN_DEBUG_SAVE;
+    if (!is_saved) stats_of(t->step, t->operand, t->data, &stats);
+    pthread_mutex_lock(&d->lock);
+    t->seen->mark = mark;
+    t->seen->stats = stats;
+    free(t->seen->file);
+    t->seen->file = NULL;
+    hn_status status = report(d, t, before);
+    pthread_mutex_unlock(&d->lock);
+    return status;
+}
+
+static hn_status trouble(hn_debug *d, const hn_debug_tensor *t, hn_status why) {
+    pthread_mutex_lock(&d->lock);
+    hn_status status = hn_debug_say_trouble(d, t, why);
+    pthread_mutex_unlock(&d->lock);
+    return status;
+}
+
+/* A weight that no run changes. */
+static bool is_weight(const hn_module *m, uint32_t buffer) {
+    const hnb_buffer *b = &m->view.buffers[buffer];
+    return b->kind == HNB_BUFFER_CONSTANT && !m->view.storages[b->source].is_mutable;
+}
+
+/* Whether it was seen, and is as it was. Then there is nothing new to say about a weight. */
+static bool was_seen(hn_debug *d, const hn_debug_tensor *t, uint64_t mark, bool is_a_weight,
+                     hn_status *out) {
+    pthread_mutex_lock(&d->lock);
+    const bool is_there = d->options.level != HN_DEBUG_SAVE || t->seen->file; /* else it failed */
+    const bool is_known = t->seen->mark == mark && t->when != HN_DEBUG_AFTER && is_there;
+    const bool is_said = is_a_weight || d->options.level == HN_DEBUG_CHECK;
+    *out = is_known && !is_said ? report(d, t, NULL) : NULL;
+    pthread_mutex_unlock(&d->lock);
+    return is_known;
+}
+
+hn_status hn_debug_look(hn_debug *d, hn_debug_call *call, hn_debug_when when,
+                        const hn_step_info *step, uint32_t k, const uint8_t *before) {
+    hn_step_operand o;
+    hn_status status = hn_step_operand_get(step, k, &o);
+    void *own = NULL;
+    if (status || !o.buffer) return status;
+    const bool is_constant = is_weight(d->m, o.buffer);
+    const uint64_t mark = is_constant ? step->run->c->weights->id : step->call;
+    hn_debug_tensor t = {.call = step->call,
+                         .when = when,
+                         .step = step,
+                         .operand = &o,
+                         .seen = is_constant ? &d->weights[o.buffer] : &call->seen[o.buffer]};
+    if (d->options.level == HN_DEBUG_CHECK &&
+        (!hn_debug_has_bad(o.type) || (when == HN_DEBUG_BEFORE && o.is_partial)))
+        return NULL;
+    if (was_seen(d, &t, mark, is_constant, &status)) return status;
+    status = fetch(step, k, &o, &t.data, &own);
+    status = status ? trouble(d, &t, status) : examine(d, &t, mark, before);
+    free(own);
+    return status;
+}
+
+/* ---- inputs of the model ---- */
+
+static hn_status say_number(hn_debug *d, const hn_step_info *step, const char *name,
+                            const hn_tensor *tensor) {
+    hn_tensor_stats one;
+    hn_strbuf text;
+    hn_tensor_stats_get(
+        &(hn_stats_tensor){.type = hn_tensor_type(tensor), .data = hn_tensor_data(tensor)}, NULL, 1,
+        &one);
+    hn_strbuf_init(&text);
+    hn_strbuf_printf(&text, "call %llu: input '%s' is %.17g", (unsigned long long)step->call, name,
+                     one.first_bad < 0 ? one.min : one.first_bad_value);
+    pthread_mutex_lock(&d->lock);
+    hn_status status = hn_debug_say(
+        d, &(hn_debug_event){.call = step->call, .when = HN_DEBUG_INPUT, .step = step}, &text);
+    pthread_mutex_unlock(&d->lock);
+    return status;
+}
+
+/* The buffer that an input is in, for the steps; 0: none reads it. */
+static uint32_t buffer_of(const hn_module *m, uint32_t input) {
+    uint32_t b = m->view.buffers_count - 1;
+    while (b && (m->view.buffers[b].kind != HNB_BUFFER_INPUT || m->view.buffers[b].source != input))
+        b--;
+    return b;
+}
+
+/* The caller's tensor, as an operand. */
+static hn_step_operand operand_of(const hn_module *m, uint32_t input, const hn_tensor *tensor) {
+    hn_step_operand o = {.buffer = buffer_of(m, input),
+                         .name = hn_input_name(&m->view, input),
+                         .node = "",
+                         .has_shape = true,
+                         .type = hn_tensor_type(tensor),
+                         .device = hn_tensor_device(tensor),
+                         .rank = hn_tensor_rank(tensor),
+                         .data = hn_tensor_data(tensor)};
+    memcpy(o.sizes, hn_tensor_sizes(tensor), o.rank * sizeof *o.sizes);
+    memcpy(o.strides, hn_tensor_strides(tensor), o.rank * sizeof *o.strides);
+    hn_status status = hn_extent_bytes(o.rank, o.sizes, o.strides,
+                                       (uint32_t)hn_scalar_type_bytes(o.type), &o.bytes);
+    hn_status_free(status); /* then it has no bytes; a tensor of the caller's was checked */
+    return o;
+}
+
+static hn_status fetch_input(const hn_step_info *step, const hn_tensor *tensor,
+                             const hn_step_operand *o, const void **out, void **out_own) {
+    const hn_module *m = step->run->m;
+    *out = o->data;
+    *out_own = NULL;
+    if (hn_tensor_is_on_host(tensor) || !o->bytes) return NULL;
+    void *copy = malloc((size_t)o->bytes);
+    if (!copy)
+        return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a copy of %lld bytes",
+                        (long long)o->bytes);
+    hn_status status = m->device->ops->read(step->run->c->places[HN_PLACE_KERNELS].queue, copy,
+                                            o->data, (size_t)o->bytes);
+    if (status) free(copy);
+    else *out = *out_own = copy;
+    return status;
+}
+
+static hn_status look_at_input(hn_debug *d, hn_debug_call *call, const hn_step_info *step,
+                               uint32_t k) {
+    const hn_module *m = step->run->m;
+    const hn_tensor *tensor = step->run->c->inputs[k];
+    const char *name = hn_input_name(&m->view, k);
+    void *own = NULL;
+    if (!tensor) return NULL;
+    if (m->view.inputs[k].kind != HNB_VALUE_TENSOR)
+        return d->options.level == HN_DEBUG_STATS ? say_number(d, step, name, tensor) : NULL;
+    const hn_step_operand o = operand_of(m, k, tensor);
+    if (!hn_debug_matches(d->options.arguments, name)) return NULL;
+    hn_debug_tensor t = {.call = step->call,
+                         .when = HN_DEBUG_INPUT,
+                         .step = step,
+                         .operand = &o,
+                         .seen = &call->seen[o.buffer]};
+    hn_status status = fetch_input(step, tensor, &o, &t.data, &own);
+    status = status ? trouble(d, &t, status) : examine(d, &t, step->call, NULL);
+    free(own);
+    return status;
+}
+
+/* When steps are chosen, inputs are looked at where those read them; and so does CHECK, whose error
+ * then names a step that is given one. */
+hn_status hn_debug_look_at_inputs(hn_debug *d, hn_debug_call *call, const hn_step_info *step) {
+    if (d->options.kernels || d->options.nodes || d->options.level == HN_DEBUG_CHECK) return NULL;
+    for (uint32_t k = 0; k < step->run->m->view.inputs_count; k++)
+        HN_TRY(look_at_input(d, call, step, k));
+    return NULL;
+}
