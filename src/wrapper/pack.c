@@ -6,11 +6,13 @@
  *   bound already
  * - by size, by area, by lifetime, largest first: each item goes into the smallest gap among the
  *   items placed before
+ * - from the best of these orders, by repair: the first item that does not fit below the best
+ *   extent moves forward in the order, and everything is placed again, until the effort is spent
  *
- * The second kind looks at all pairs that overlap in time, so it is left out when there are too
- * many of them. The sweep looks at each gap for each item; programs have few gaps at a time.
- * Source: greedy by size as in Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net
- * Inference", 2020. */
+ * The last two kinds look at all pairs that overlap in time, so they are left out when there are
+ * too many of them. The sweep looks at each gap for each item; programs have few gaps at a time.
+ * Sources: greedy by size as in Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net
+ * Inference", 2020; repair as in Joslin and Clements, "Squeaky Wheel Optimization", 1999. */
 #include "wrapper/pack.h"
 
 #include "base/checked.h"
@@ -21,6 +23,10 @@
 /* Overlapping pairs looked at: some ten for each item is what programs have; beyond 32 it would not
  * be near linear. */
 enum { PAIRS_PER_ITEM = 32, PAIRS_ALWAYS = 100000, INSERTION_SORT_MAX = 24 };
+
+/* Of the repair: neighbours looked at in all, some 10 ms; rounds without a better extent until it
+ * begins anew, and how often it does. */
+enum { REPAIR_EFFORT = 1000000, REPAIR_ROUNDS = 60, REPAIR_STARTS = 24 };
 
 typedef struct span {
     int64_t begin, end; /* units */
@@ -39,6 +45,7 @@ typedef struct packer {
     rank *by_first, *by_last; /* increasing */
     uint32_t *edges;          /* neighbours of item i: edges[edge_begin[i] .. edge_begin[i + 1]) */
     uint32_t *edge_begin;
+    uint64_t effort;  /* neighbours looked at */
     int64_t *offsets; /* being made; -1: not placed */
     span *spans;      /* room for count */
 } packer;
@@ -223,12 +230,14 @@ static int64_t best_gap(const span *spans, uint32_t count, int64_t size) {
     return best >= 0 ? best : cursor;
 }
 
-/* `limit`: an extent that is not worth reaching. */
-static int64_t place_in_order(packer *p, const rank *order, int64_t limit) {
+/* `limit`: an extent that is not worth reaching. `*out_stop`: the place in the order of the item
+ * that reached it; `count` when none did. */
+static int64_t place_in_order(packer *p, const rank *order, int64_t limit, uint32_t *out_stop) {
     int64_t extent = 0;
     for (uint32_t i = 0; i < p->count; i++) p->offsets[i] = -1;
-    for (uint32_t i = 0; i < p->count && extent < limit; i++) {
+    for (uint32_t i = 0; i < p->count; i++) {
         uint32_t id = order[i].id, count = 0;
+        p->effort += p->edge_begin[id + 1] - p->edge_begin[id] + 1;
         for (uint32_t k = p->edge_begin[id]; k < p->edge_begin[id + 1]; k++) {
             uint32_t other = p->edges[k];
             if (p->offsets[other] >= 0 && p->items[other].size)
@@ -239,7 +248,10 @@ static int64_t place_in_order(packer *p, const rank *order, int64_t limit) {
         p->offsets[id] = p->items[id].size ? best_gap(p->spans, count, p->items[id].size) : 0;
         if (p->offsets[id] + p->items[id].size > extent)
             extent = p->offsets[id] + p->items[id].size;
+        *out_stop = i;
+        if (extent >= limit) return extent;
     }
+    *out_stop = p->count;
     return extent;
 }
 
@@ -261,18 +273,52 @@ static void keep(hn_pack_item *items, const packer *p, int64_t extent, hn_pack_r
     out->extent = extent;
 }
 
+static void sort_by_key(const packer *p, key_kind kind, rank *order) {
+    /* Equal keys in the order of time. */
+    for (uint32_t i = 0; i < p->count; i++)
+        order[p->by_first[i].id] = (rank){key_of(&p->items[p->by_first[i].id], kind), i};
+    qsort(order, p->count, sizeof *order, compare_ranks);
+    for (uint32_t i = 0; i < p->count; i++) order[i].id = p->by_first[order[i].id].id;
+}
+
+static void move_forward(rank *order, uint32_t from, uint32_t to) {
+    const rank moved = order[from];
+    memmove(&order[to + 1], &order[to], (from - to) * sizeof *order);
+    order[to] = moved;
+}
+
+/* One start: items that do not fit move forward, each by another part of the way. */
+static void repair(packer *p, hn_pack_item *items, rank *order, uint64_t *seed,
+                   hn_pack_result *out) {
+    for (uint32_t round = 0; round < REPAIR_ROUNDS && out->extent > out->bound; round++) {
+        uint32_t stop;
+        if (p->effort > REPAIR_EFFORT) return;
+        const int64_t extent = place_in_order(p, order, out->extent, &stop);
+        if (stop == p->count) {
+            keep(items, p, extent, out);
+            round = 0;
+            continue;
+        }
+        *seed = *seed * 6364136223846793005u + 1442695040888963407u;
+        move_forward(order, stop, (uint32_t)((*seed >> 33) % (stop + 1)));
+    }
+}
+
 static hn_status try_orders(packer *p, hn_pack_item *items, uint64_t pairs, hn_pack_result *out) {
-    rank *order;
+    rank *order, *starts;
+    uint64_t seed = 1;
+    uint32_t stop;
     HN_TRY(find_edges(p, pairs));
     HN_NEW(p->scratch, order, p->count);
-    for (int kind = 0; kind < KEY_COUNT && out->extent > out->bound; kind++) {
-        /* Equal keys in the order of time. */
-        for (uint32_t i = 0; i < p->count; i++)
-            order[p->by_first[i].id] = (rank){key_of(&items[p->by_first[i].id], (key_kind)kind), i};
-        qsort(order, p->count, sizeof *order, compare_ranks);
-        for (uint32_t i = 0; i < p->count; i++) order[i].id = p->by_first[order[i].id].id;
-        int64_t extent = place_in_order(p, order, out->extent);
+    HN_NEW(p->scratch, starts, (size_t)KEY_COUNT * p->count);
+    for (uint32_t kind = 0; kind < KEY_COUNT && out->extent > out->bound; kind++) {
+        sort_by_key(p, (key_kind)kind, starts + (size_t)kind * p->count);
+        int64_t extent = place_in_order(p, starts + (size_t)kind * p->count, out->extent, &stop);
         if (extent < out->extent) keep(items, p, extent, out);
+    }
+    for (uint32_t k = 0; k < REPAIR_STARTS && out->extent > out->bound; k++) {
+        memcpy(order, starts + (size_t)(k % KEY_COUNT) * p->count, p->count * sizeof *order);
+        repair(p, items, order, &seed, out);
     }
     return NULL;
 }
