@@ -206,6 +206,15 @@ typedef struct hn_run_options {
      * captured then, it is used again when the module is gone: the graph may be launched until that.
      * Without `stream`, work of the caller's that uses an output is done before its release. */
     bool device_outputs;
+    /* Inputs by their index whose memory the caller gives up, of those that the program was compiled
+     * for (hn_compile_options.donated; hn_module_value_info.is_donated): temporaries and outputs may
+     * lie there, also after an error, so the content is undefined from the beginning of the run. An
+     * output that lies there holds a reference to the input's tensor; if that borrows its memory, it
+     * must outlive the output. Of others, of tensors in another layout than the recorded one, or at
+     * an address that is no multiple of 64, nothing is taken. No other input and no given output may
+     * have the same memory: invalid-argument. NULL and 0: none */
+    const uint32_t *donated;
+    uint32_t donated_count;
 } hn_run_options;
 
 /* hn_module_run with options; `options` may be NULL. A cancelled run ends within one step; on
@@ -257,6 +266,7 @@ typedef struct hn_module_value_info {
     const char *name; /* "" when the model has none */
     hn_module_value_kind kind;
     bool is_changed;     /* of inputs: a run writes to the tensor */
+    bool is_donated;     /* of inputs: a run may take its memory; see hn_run_options.donated */
     hn_scalar_type type; /* of TENSOR */
     uint32_t rank;
     const hn_module_dim *sizes, *strides;

@@ -26,6 +26,22 @@
 extern "C" {
 #endif
 
+/* What of a program's memory is shared. */
+typedef enum hn_memory_pool {
+    /* temporaries that are not alive together; each output has memory of its own */
+    HN_MEMORY_POOL_INTERMEDIATES = 0,
+    /* nothing: every temporary has its own bytes, and no kernel works in place. For finding errors:
+     * after a run each still has its content */
+    HN_MEMORY_POOL_NONE = 1,
+    /* as the first; and outputs lie side by side in one block */
+    HN_MEMORY_POOL_OUTPUTS = 2,
+    /* temporaries and outputs in one block, so that temporaries use bytes of outputs that are not
+     * there yet: the lowest peak, for training steps for example */
+    HN_MEMORY_POOL_COMBINED = 3
+    /* A block of outputs is freed when the last of them is released. Outputs on another device than
+     * the CPU, and those whose size depends on data, have memory of their own */
+} hn_memory_pool;
+
 /* Zeros mean defaults. Strings are borrowed for the call. */
 typedef struct hn_compile_options {
     /* which model of an archive with several; NULL: the only one, or "model" */
@@ -62,8 +78,8 @@ typedef struct hn_compile_options {
      * them. */
     const hn_input_sizes *inputs;
     uint32_t input_count;
-    /* name of a pass, or "import", "lower", "fusion" (rejected fusions), "sched", "codegen": its
-     * result is passed to `dump` */
+    /* name of a pass, or "import", "lower", "fusion" (rejected fusions), "sched", "codegen",
+     * "memory-svg", "memory-json" (the memory plan): its result is passed to `dump` */
     const char *dump_after;
     void (*dump)(void *context, const char *text);
     void *dump_context;
@@ -81,6 +97,13 @@ typedef struct hn_compile_options {
      * last one is there, and sums are in order. Otherwise threads add as they come. Slower; other
      * results, and all of CPUs, are the same each time without it */
     bool deterministic;
+    /* what lies in the same memory; no part of the results */
+    hn_memory_pool memory_pool;
+    /* Inputs, by name or by number ("0"), whose memory runs may use behind the last use of the input,
+     * if the run says so, too: hn_run_options.donated. Errors: not-found; unsupported for an input
+     * that is no contiguous tensor on the CPU, or that the program changes */
+    const char *const *donated;
+    uint32_t donated_count;
 } hn_compile_options;
 
 typedef enum hn_cache_state { HN_CACHE_OFF, HN_CACHE_MISS, HN_CACHE_HIT } hn_cache_state;

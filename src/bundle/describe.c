@@ -115,7 +115,10 @@ static void text_buffers(const hn_bundle *b, hn_strbuf *out) {
             hn_strbuf_printf(out, " %u", f->source);
         if (f->byte_offset) hn_strbuf_printf(out, " + %" PRIu64, f->byte_offset);
         if (f->bytes) hn_strbuf_puts(out, " bytes "), hn_bundle_expr_print(b, f->bytes, out);
-        if (f->kind == HNB_BUFFER_TEMP)
+        if (f->kind == HNB_BUFFER_OUTPUT && f->source) hn_strbuf_printf(out, " in b%u", f->source);
+        if (f->kind == HNB_BUFFER_POOL && f->source)
+            hn_strbuf_printf(out, " input %u", f->source - 1);
+        if (f->kind == HNB_BUFFER_TEMP || (f->kind == HNB_BUFFER_OUTPUT && f->source))
             hn_strbuf_puts(out, " at "), hn_bundle_expr_print(b, f->offset, out);
         hn_strbuf_putc(out, '\n');
     }

@@ -271,6 +271,8 @@ static void json_memory(const hn_bundle *b, hn_strbuf *out) {
         json_dims(b, out, "shape", f->dims, f->rank);
         json_dims(b, out, "strides", f->dims + f->rank, f->rank);
         if (f->bytes) json_key(out, "bytes"), json_expr(b, out, f->bytes);
+        if (f->kind == HNB_BUFFER_OUTPUT && f->source) json_number(out, "pool", f->source);
+        if (f->kind == HNB_BUFFER_POOL && f->source) json_number(out, "input", f->source - 1);
         hn_strbuf_putc(out, '}');
     }
     hn_strbuf_putc(out, ']');

@@ -215,20 +215,25 @@ typedef enum hnb_buffer_kind {
     HNB_BUFFER_INPUT = 1,    /* source: input */
     HNB_BUFFER_CONSTANT = 2, /* source: storage, from byte_offset */
     HNB_BUFFER_TEMP = 3,     /* workspace of its device, at `offset` */
-    HNB_BUFFER_OUTPUT = 4,   /* fresh memory for the caller */
+    /* memory for the caller: fresh; or, with a `source`, at `offset` of that buffer, a POOL. What lies
+     * in a pool need not be an output of the program */
+    HNB_BUFFER_OUTPUT = 4,
     /* slot number `source`, memory that grows when `bytes` becomes known; several buffers of one
      * device may take turns in one slot */
     HNB_BUFFER_SLOT = 5,
+    /* memory of the CPU for outputs, which no step mentions; source: 1 + the input whose memory it
+     * is when the caller gives that up; 0: it is fresh in each run */
+    HNB_BUFFER_POOL = 6,
     HNB_BUFFER_KIND_COUNT
 } hnb_buffer_kind;
 
 /* Sizes of 0 or less, known when the program runs, mean no elements. */
 typedef struct hnb_buffer {
     uint32_t kind, dtype, source;
-    /* expression, of TEMP, OUTPUT and SLOT; of SLOT it uses a symbol that a step defines */
+    /* expression, of TEMP, OUTPUT, SLOT and POOL; of SLOT it uses a symbol that a step defines */
     uint32_t bytes;
     uint64_t byte_offset; /* of CONSTANT */
-    uint32_t offset;      /* expression, of TEMP */
+    uint32_t offset;      /* expression, of TEMP, and of OUTPUT in a pool */
     uint32_t device;      /* hn_device_kind */
     /* of TEMP, OUTPUT and SLOT: the node of the model whose value it holds, or "" */
     hnb_str name;

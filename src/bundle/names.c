@@ -22,8 +22,8 @@ static const char *const externs[HN_EXTERN_KIND_COUNT] = {[HN_EXTERN_NONE] = "no
 const char *const hn_bundle_value_kinds[HNB_VALUE_KIND_COUNT] = {"tensor", "int",    "float",
                                                                  "bool",   "string", "none"};
 const char *const hn_bundle_relations[HNB_RELATION_COUNT] = {"==", "!=", "<", "<="};
-const char *const hn_bundle_buffer_kinds[HNB_BUFFER_KIND_COUNT] = {"none", "input",  "constant",
-                                                                   "temp", "output", "slot"};
+const char *const hn_bundle_buffer_kinds[HNB_BUFFER_KIND_COUNT] = {
+    "none", "input", "constant", "temp", "output", "slot", "pool"};
 const char *const hn_bundle_places[HNB_STORAGE_WHERE_COUNT] = {"blob", "weights", "file", "made"};
 const char *const hn_bundle_target_kinds[HNB_TARGET_KIND_COUNT] = {"none", "cpu", "cuda", "opencl"};
 

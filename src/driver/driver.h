@@ -108,9 +108,11 @@ hn_status hn_driver_submit_unit(hn_driver *d, const hn_target *target,
 /* fit.c: waits for units for GPUs, and replaces kernels that take more than the processor has by
  * other plans of the same. `*out_replaced`: the units are no longer those of the kernels. */
 hn_status hn_driver_fit(hn_driver *d, bool *out_replaced) HN_MUST_USE;
-/* image.c: the schedule as wrapper IR, and memory for its lines. */
+/* image.c: the schedule as wrapper IR. */
 hn_status hn_driver_wrapper(hn_driver *d, hn_wrapper **out) HN_MUST_USE;
-hn_status hn_driver_plan(hn_wrapper *wrapper, hn_memory_plan *out) HN_MUST_USE;
+/* memory.c: the order of its lines, and memory for them. Errors: not-found and unsupported for inputs
+ * that the options name and whose memory cannot be given up. */
+hn_status hn_driver_plan(hn_driver *d, hn_wrapper *wrapper, hn_memory_plan *out) HN_MUST_USE;
 /* source.c: a C project into options->source_dir, in place of objects and an image. */
 hn_status hn_driver_source(hn_driver *d) HN_MUST_USE;
 /* image.c: waits for the objects and makes the bundle image. */

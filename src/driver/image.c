@@ -71,12 +71,6 @@ hn_status hn_driver_wrapper(hn_driver *d, hn_wrapper **out) {
     return hn_wrapper_host_memory(*out);
 }
 
-hn_status hn_driver_plan(hn_wrapper *wrapper, hn_memory_plan *out) {
-    HN_TRY(hn_wrapper_reuse(wrapper));
-    HN_TRY(hn_wrapper_plan(wrapper, out));
-    return hn_wrapper_verify(wrapper);
-}
-
 /* Every level as a target. `features` has a buffer for each. */
 static hn_status make_targets(hn_driver *d, hn_strbuf *features, hn_bundle_target *out) {
     for (uint32_t l = 0; l < d->level_count; l++) {
@@ -115,7 +109,7 @@ static hn_status make_image(hn_driver *d, hn_wrapper *wrapper, const hn_bundle_o
             options.weights_mtime_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
     }
     hn_status status = make_targets(d, features, targets);
-    if (!status) status = hn_driver_plan(wrapper, &plan);
+    if (!status) status = hn_driver_plan(d, wrapper, &plan);
     if (!status)
         status = hn_wrapper_to_bundle(
             wrapper, &plan, &(hn_bundle_objects){objects, d->units.count, targets, d->level_count},

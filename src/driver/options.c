@@ -36,6 +36,22 @@ static void put_tag(const hn_options *o, const char *field, hn_strbuf *record) {
 static void put_deterministic(const hn_options *o, const char *field, hn_strbuf *record) {
     hn_record_add_i64(record, field, o->given->deterministic);
 }
+static void put_pool(const hn_options *o, const char *field, hn_strbuf *record) {
+    hn_record_add_i64(record, field, o->given->memory_pool);
+}
+/* Names as they are given: which inputs these are is known when the model is read. */
+static void put_donated(const hn_options *o, const char *field, hn_strbuf *record) {
+    hn_strbuf text;
+    hn_strbuf_init(&text);
+    for (uint32_t k = 0; k < o->given->donated_count; k++)
+        hn_strbuf_printf(&text, "%zu:%s,", strlen(o->given->donated[k]), o->given->donated[k]);
+    hn_record_add(record, field, hn_strbuf_str(&text));
+    record->failed |= text.failed;
+    hn_strbuf_deinit(&text);
+}
+static void put_donated_count(const hn_options *o, const char *field, hn_strbuf *record) {
+    hn_record_add_i64(record, field, o->given->donated_count);
+}
 static void put_embed(const hn_options *o, const char *field, hn_strbuf *record) {
     hn_record_add_i64(record, field, o->given->embed_weights);
 }
@@ -63,6 +79,9 @@ static const hn_option_row rows[] = {
     {ROW(threads), HN_OPTION_KEYED, "threads", put_threads, ""},
     {ROW(target), HN_OPTION_KEYED, "target", put_target, ""},
     {ROW(deterministic), HN_OPTION_KEYED, "deterministic", put_deterministic, ""},
+    {ROW(memory_pool), HN_OPTION_KEYED, "memory_pool", put_pool, ""},
+    {ROW(donated), HN_OPTION_KEYED, "donated", put_donated, ""},
+    {ROW(donated_count), HN_OPTION_KEYED, "donated_count", put_donated_count, ""},
     {ROW(embed_weights), HN_OPTION_KEYED, "embed_weights", put_embed, ""},
     {ROW(cache_tag), HN_OPTION_KEYED, "tag", put_tag, ""},
     {ROW(inputs), HN_OPTION_GUARDED, NULL, NULL, "decisions taken by sizes are guarded"},
@@ -122,6 +141,21 @@ static hn_status check_sizes(const hn_input_sizes *in, uint32_t k) {
     return NULL;
 }
 
+static hn_status check_memory(const hn_compile_options *o) {
+    if ((uint32_t)o->memory_pool > HN_MEMORY_POOL_COMBINED)
+        return HN_ERROR(HN_INVALID_ARGUMENT, "'memory_pool' is %d", (int)o->memory_pool);
+    if (o->source_dir && (o->memory_pool > HN_MEMORY_POOL_NONE || o->donated_count))
+        return HN_ERROR(HN_INVALID_ARGUMENT,
+                        "a C project has no pool of outputs and takes no memory of inputs; leave "
+                        "'memory_pool' and 'donated' to programs that are loaded");
+    if (o->donated_count && !o->donated)
+        return HN_ERROR(HN_INVALID_ARGUMENT, "'donated' is NULL, but 'donated_count' is %u",
+                        o->donated_count);
+    for (uint32_t k = 0; k < o->donated_count; k++)
+        if (!o->donated[k]) return HN_ERROR(HN_INVALID_ARGUMENT, "name %u in 'donated' is NULL", k);
+    return NULL;
+}
+
 hn_status hn_options_validate(const hn_compile_options *o) {
     if (!o) return NULL;
     HN_TRY(check_threads("threads", o->threads));
@@ -130,6 +164,7 @@ hn_status hn_options_validate(const hn_compile_options *o) {
         return HN_ERROR(HN_INVALID_ARGUMENT, "'inputs' is NULL, but 'input_count' is %u",
                         o->input_count);
     for (uint32_t k = 0; k < o->input_count; k++) HN_TRY(check_sizes(&o->inputs[k], k));
+    HN_TRY(check_memory(o));
     if (o->embed_weights && o->safetensors)
         return HN_ERROR(HN_INVALID_ARGUMENT,
                         "'embed_weights' and 'safetensors' are both set; choose one");

@@ -289,7 +289,7 @@ static hn_status write_project(hn_driver *d, const hn_wnumbering *numbering, hn_
 static hn_status print_wrapper(hn_driver *d, hn_wrapper *wrapper, hn_str features) {
     hn_memory_plan plan;
     hn_wnumbering numbering;
-    HN_TRY(hn_driver_plan(wrapper, &plan));
+    HN_TRY(hn_driver_plan(d, wrapper, &plan));
     HN_TRY(hn_wrapper_number(wrapper, &plan, &d->arena, &numbering));
     return write_project(d, &numbering, features);
 }

@@ -138,6 +138,17 @@ static hn_status check_temp(const binder *x, uint32_t buffer, int64_t bytes) {
     return NULL;
 }
 
+/* Pools come behind what lies in them. */
+static hn_status check_in_pool(const binder *x, uint32_t buffer, int64_t bytes) {
+    const hnb_buffer *f = &x->b->buffers[buffer];
+    int64_t offset, end, capacity;
+    HN_TRY(need_size(x, f->offset, &offset));
+    HN_TRY(need_size(x, x->b->buffers[f->source].bytes, &capacity));
+    if (!hn_add_i64(offset, bytes, &end) || end > capacity || offset % 64)
+        return HN_ERROR(HN_CORRUPT, "buffer %u lies outside its pool", buffer);
+    return NULL;
+}
+
 static hn_status size_buffer(binder *x, uint32_t buffer) {
     const hnb_buffer *f = &x->b->buffers[buffer];
     int64_t bytes;
@@ -145,6 +156,7 @@ static hn_status size_buffer(binder *x, uint32_t buffer) {
     HN_TRY(hn_bound_buffer_check(x->m, x->bound, buffer));
     if (f->kind == HNB_BUFFER_INPUT || f->kind == HNB_BUFFER_CONSTANT) return NULL;
     if (f->kind == HNB_BUFFER_TEMP) return check_temp(x, buffer, bytes);
+    if (f->kind == HNB_BUFFER_OUTPUT && f->source) HN_TRY(check_in_pool(x, buffer, bytes));
     if (f->kind == HNB_BUFFER_SLOT) /* of a later stage: there is a context */
         return hn_context_grow_slot(x->m, x->c, f->source, bytes ? (size_t)bytes : 1);
     x->bound->block_bytes[x->m->io_of[buffer] - x->b->inputs_count] = bytes;

@@ -33,6 +33,8 @@ static hn_status context_create(const hn_module *m, hn_context **out) {
     c->homes = calloc(m->output_buffer_count + 1u, sizeof *c->homes);
     c->given = calloc(m->output_buffer_count + 1u, sizeof *c->given);
     c->blocks = calloc(m->output_buffer_count + 1u, sizeof *c->blocks);
+    c->owners = calloc(m->output_buffer_count + 1u, sizeof *c->owners);
+    c->is_donated = calloc(m->view.inputs_count + 1u, sizeof *c->is_donated);
     c->device_output_blocks = calloc((size_t)m->output_buffer_count + m->view.outputs_count + 1,
                                      sizeof *c->device_output_blocks);
     c->made = calloc(m->output_count + 1u, sizeof *c->made);
@@ -41,7 +43,8 @@ static hn_status context_create(const hn_module *m, hn_context **out) {
     *out = c;
     c->team = (hn_team){.executor = m->executor.run ? &m->executor : NULL};
     const bool ok = c->key && c->io && c->laid_out && c->remote && c->homes && c->given &&
-                    c->blocks && c->device_output_blocks && c->made && c->staged && c->slots;
+                    c->blocks && c->owners && c->is_donated && c->device_output_blocks && c->made &&
+                    c->staged && c->slots;
     hn_status status = ok ? create_queues(m, c) : no_memory();
     if (status) hn_context_destroy(m, c);
     return status;
@@ -81,6 +84,8 @@ void hn_context_destroy(const hn_module *m, hn_context *c) {
     free(c->homes);
     free(c->given);
     free(c->blocks);
+    free(c->owners);
+    free(c->is_donated);
     free(c->device_output_blocks);
     free(c->made);
     free(c->staged);

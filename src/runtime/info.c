@@ -55,6 +55,9 @@ static void fill_values(filler *f) {
     for (uint32_t k = 0; k < b->inputs_count; k++)
         fill_value(f, &f->m->input_infos[k], b->inputs[k].name, b->inputs[k].kind,
                    b->inputs[k].dtype, b->inputs[k].rank, b->inputs[k].dims);
+    for (uint32_t k = 1; k < b->buffers_count; k++)
+        if (b->buffers[k].kind == HNB_BUFFER_POOL && b->buffers[k].source)
+            f->m->input_infos[b->buffers[k].source - 1].is_donated = true;
     for (uint32_t k = 0; k < b->outputs_count; k++) {
         const hnb_output *o = &b->outputs[k];
         if (!o->is_mutation)

@@ -286,7 +286,9 @@ typedef struct hn_context {
     hn_kept *laid_out; /* per input: for a copy in the recorded layout */
     /* per output buffer, then per input on the device: what `io` points to there */
     hn_kept *remote;
-    hn_block **blocks; /* per output buffer, during a call */
+    hn_block **blocks;  /* per output buffer, during a call */
+    hn_tensor **owners; /* the same: the input whose memory it lies in; NULL: none. Borrowed */
+    bool *is_donated;   /* per input: the caller of the call gives its memory up */
     /* per output buffer that is remote: where the host gets its content, during a call */
     void **homes;
     /* per output buffer that is remote: memory of the caller's on the device, which takes the place
@@ -358,7 +360,8 @@ struct hn_module {
     uint32_t io_count;  /* inputs, output buffers, inputs on the device */
     uint32_t output_buffer_count, output_count, extern_count;
     uint32_t *io_of;           /* per buffer: its place in `io`, of INPUT and OUTPUT buffers */
-    uint32_t *output_buffers;  /* per output buffer: its buffer */
+    uint32_t *output_buffers;  /* per output buffer: its buffer; pools are among them, and first */
+    uint32_t *output_pools;    /* per output buffer: 1 + the one that it lies in, a pool; 0: none */
     uint32_t *output_users;    /* per output buffer: how many output tensors look into it */
     uint32_t upload_count;     /* inputs that kernels of a device read */
     uint32_t *uploads;         /* the inputs */
@@ -626,6 +629,17 @@ void hn_outputs_reset(hn_module *m, hn_context *c);
  * where that is. */
 bool hn_output_is_remote(const hn_module *m, const hnb_output *o);
 uint8_t *hn_output_content(const hn_module *m, const hn_context *c, uint32_t output);
+
+/* pools.c: memory in which several outputs lie. */
+/* Notes the inputs that the caller gives up. Errors: invalid-argument. */
+hn_status hn_donations_take(const hn_module *m, hn_context *c, const hn_run_options *options,
+                            uint32_t input_count) HN_MUST_USE;
+/* Before the steps: memory for the pool `s`. Errors: invalid-argument when the memory of an input
+ * that is given up is that of another tensor, too. */
+hn_status hn_pool_place(hn_module *m, hn_context *c, uint32_t s) HN_MUST_USE;
+/* Of output buffer `s` in a pool. */
+hn_status hn_pool_share(const hn_module *m, hn_context *c, uint32_t s, void **home) HN_MUST_USE;
+void hn_pool_release_input(void *tensor); /* for outputs that hold one */
 
 /* device_outputs.c: outputs that are made on the device. */
 /* Whether output `k` of the bundle is one. */

@@ -106,10 +106,13 @@ static hn_status place_given(const hn_module *m, hn_context *c, uint32_t output,
     return NULL;
 }
 
-static hn_status place_home(const hn_module *m, hn_context *c, uint32_t s) {
+static hn_status place_home(hn_module *m, hn_context *c, uint32_t s) {
     void **home = home_of(m, c, s);
     int64_t bytes = c->bounds[0]->block_bytes[s];
+    if (m->view.buffers[m->output_buffers[s]].kind == HNB_BUFFER_POOL)
+        return hn_pool_place(m, c, s);
     if (*home) return NULL;
+    if (m->output_pools[s]) return hn_pool_share(m, c, s, home);
     c->blocks[s] = hn_block_create(m->blocks, (size_t)bytes);
     c->made_bytes += (size_t)bytes;
     if (!c->blocks[s])
@@ -137,6 +140,7 @@ hn_status hn_outputs_begin(hn_module *m, hn_context *c) {
     for (uint32_t s = 0; s < m->output_buffer_count; s++) {
         *home_of(m, c, s) = NULL;
         c->given[s] = NULL;
+        c->owners[s] = NULL;
     }
     return hn_outputs_place(m, c, 0);
 }
@@ -370,6 +374,18 @@ static hn_status make_scalar(const hn_module *m, const hn_bound *bound, const hn
     return NULL;
 }
 
+/* A tensor in the memory of an input that the caller has given up. */
+static hn_status share_input(const hn_module *m, hn_context *c, uint32_t k, hn_tensor_desc *desc,
+                             hn_tensor **out) {
+    hn_tensor *owner = c->owners[m->io_of[m->view.outputs[k].buffer] - m->view.inputs_count];
+    desc->data = home_content(m, c, k);
+    desc->free_data = hn_pool_release_input;
+    desc->free_user = owner;
+    HN_TRY(hn_tensor_create(desc, out));
+    hn_tensor_retain(owner);
+    return NULL;
+}
+
 static hn_status make_tensor(const hn_module *m, hn_context *c, uint32_t k, hn_tensor **out) {
     const hnb_output *o = &m->view.outputs[k];
     const hn_bound_output *bo = &c->bounds[0]->outputs[k];
@@ -387,6 +403,8 @@ static hn_status make_tensor(const hn_module *m, hn_context *c, uint32_t k, hn_t
         hn_block_retain(block);
         return NULL;
     }
+    if (own && c->owners[m->io_of[o->buffer] - m->view.inputs_count])
+        return share_input(m, c, k, &desc, out);
     c->made_bytes += (size_t)bo->extent_bytes;
     HN_TRY(own_tensor(m, desc, bo->extent_bytes, out));
     hn_copy_strided(hn_tensor_data(*out), bo->strides, home_content(m, c, k), bo->strides,

@@ -179,6 +179,9 @@ static void find_inputs_of_host(hn_module *m) {
 }
 
 static void number_output(hn_module *m, uint32_t buffer) {
+    const hnb_buffer *f = &m->view.buffers[buffer];
+    if (f->kind == HNB_BUFFER_OUTPUT && f->source) /* pools have their numbers */
+        m->output_pools[m->output_buffer_count] = 1 + m->io_of[f->source] - m->view.inputs_count;
     m->io_of[buffer] = m->view.inputs_count + m->output_buffer_count;
     m->output_buffers[m->output_buffer_count++] = buffer;
 }
@@ -204,16 +207,19 @@ hn_status hn_places_number(hn_module *m) {
     m->slot_places = calloc(b->buffers_count + 1u, sizeof *m->slot_places);
     m->output_buffers = calloc(b->buffers_count + 1u, sizeof *m->output_buffers);
     m->output_users = calloc(b->buffers_count + 1u, sizeof *m->output_users);
+    m->output_pools = calloc(b->buffers_count + 1u, sizeof *m->output_pools);
     m->output_comes_home = calloc(b->buffers_count + 1u, sizeof *m->output_comes_home);
     m->mutation_comes_home = calloc(b->buffers_count + 1u, sizeof *m->mutation_comes_home);
     m->output_number = calloc(b->outputs_count + 1u, sizeof *m->output_number);
     m->input_is_hosts = calloc(b->inputs_count + 1u, sizeof *m->input_is_hosts);
     if (!m->mutation_comes_home || !m->output_number || !m->io_of || !m->uploads ||
         !m->input_is_hosts || !m->slot_places || !m->output_buffers || !m->output_users ||
-        !m->output_comes_home)
+        !m->output_comes_home || !m->output_pools)
         return no_memory();
     for (uint32_t k = 0; k < b->inputs_count; k++)
         m->key_count += b->inputs[k].kind == HNB_VALUE_TENSOR ? b->inputs[k].rank : 1;
+    for (uint32_t k = 1; k < b->buffers_count; k++)
+        if (b->buffers[k].kind == HNB_BUFFER_POOL) number_output(m, k);
     for (uint32_t k = 1; k < b->buffers_count; k++) {
         const hnb_buffer *f = &b->buffers[k];
         if (f->kind == HNB_BUFFER_INPUT) m->io_of[k] = f->source;
@@ -235,6 +241,7 @@ void hn_places_deinit(hn_module *m) {
     free(m->slot_places);
     free(m->output_buffers);
     free(m->output_users);
+    free(m->output_pools);
     free(m->output_comes_home);
     free(m->mutation_comes_home);
     free(m->output_number);

@@ -213,7 +213,7 @@ static const hn_run_options no_options;
 
 /* A context that is set up for the call. */
 static hn_status take_context(hn_module *m, const hn_run_options *options, hn_tensor *const *inputs,
-                              hn_tensor **outputs, hn_context **out) {
+                              uint32_t input_count, hn_tensor **outputs, hn_context **out) {
     HN_TRY(hn_context_take(m, out));
     hn_context *c = *out;
     c->cancel = options->cancel;
@@ -226,7 +226,8 @@ static hn_status take_context(hn_module *m, const hn_run_options *options, hn_te
     c->inputs = inputs;
     c->outputs = outputs;
     hn_hooks_take(m, c);
-    hn_status status = m->has_state ? hn_state_take_turn(c->state) : NULL;
+    hn_status status = hn_donations_take(m, c, options, input_count);
+    if (!status && m->has_state) status = hn_state_take_turn(c->state);
     if (status) hn_context_give(m, c);
     return status;
 }
@@ -243,7 +244,7 @@ hn_status hn_module_run_with(hn_module *m, const hn_run_options *given, hn_tenso
     const hn_run_options *options = given ? given : &no_options;
     hn_context *c;
     HN_TRY(check_call(m, options, inputs, input_count, outputs, output_count));
-    HN_TRY(take_context(m, options, inputs, outputs, &c));
+    HN_TRY(take_context(m, options, inputs, input_count, outputs, &c));
     enter_queue(c); /* once for both */
     hn_status status = complete_work(m, c, submit_work(m, c, input_count));
     leave_queue(c);
@@ -307,7 +308,7 @@ hn_status hn_run_begin(hn_module *m, const hn_run_options *given, hn_tensor *con
     HN_REQUIRE(out_run, "out_run");
     HN_TRY(check_call(m, options, inputs, input_count, outputs, output_count));
     HN_TRY(run_create(m, inputs, input_count, outputs, output_count, &run));
-    hn_status status = take_context(m, options, run->inputs, run->outputs, &run->c);
+    hn_status status = take_context(m, options, run->inputs, input_count, run->outputs, &run->c);
     if (!status) {
         status = submit(m, run->c, input_count);
         hn_team_end(&run->c->team); /* others may have the threads until the end */

@@ -47,7 +47,10 @@ static hn_status visit_buffers(const walker *x) {
         HN_TRY(visit(x, x->places->buffers[b].bytes));
         HN_TRY(visit(x, x->places->buffers[b].offset));
     }
-    return x->plan ? visit_list(x, x->plan->workspaces, HN_DEVICE_KIND_COUNT) : NULL;
+    if (!x->plan) return NULL;
+    for (uint32_t k = 0; k < x->plan->pool_list.count; k++)
+        HN_TRY(visit(x, x->plan->pool_list.items[k].bytes));
+    return visit_list(x, x->plan->workspaces, HN_DEVICE_KIND_COUNT);
 }
 
 static hn_status visit_outputs(const walker *x) {

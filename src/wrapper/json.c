@@ -57,6 +57,7 @@ static void inputs_and_outputs(printer *p) {
         const hn_winput *in = &p->w->inputs.items[i];
         hn_json_put_open(&p->json, '{');
         hn_json_put_text(&p->json, "name", in->name);
+        if (in->is_donated) hn_json_put_truth(&p->json, "donated", true);
         if (in->is_scalar) scalar(p, &in->scalar);
         else tensor(p, in->dtype, in->rank, in->sizes, in->strides, in->buffer);
         hn_json_put_close(&p->json, '}');

@@ -268,6 +268,7 @@ static hn_status read_tensor(parser *ps, hn_dtype *dtype, uint32_t *rank, const 
 static hn_status read_input(parser *ps) {
     hn_winput in = {0};
     HN_TRY(hn_lex_string(&ps->lex, &in.name));
+    in.is_donated = accept_word(ps, "donated");
     HN_TRY(hn_lex_expect(&ps->lex, ':'));
     HN_TRY(read_scalar(ps, &in.scalar, &in.is_scalar));
     if (!in.is_scalar) HN_TRY(read_tensor(ps, &in.dtype, &in.rank, &in.sizes, &in.strides));

@@ -66,6 +66,14 @@ static hn_status place_nothing(const placer *p, hn_wplace *out) {
     return NULL;
 }
 
+/* To the runtime, what lies in a pool is an output, whether the caller gets it or not. */
+static void place_in_pool(const placer *p, hn_wbuf b, hn_wplace *out) {
+    out->kind = HNB_BUFFER_OUTPUT;
+    out->bytes = p->w->buffers.items[b].bytes;
+    out->source = p->plan->pools[b];
+    out->offset = p->plan->offsets[b];
+}
+
 static hn_status place_temp(const placer *p, hn_wbuf b, hn_wplace *out) {
     out->bytes = p->w->buffers.items[b].bytes;
     if (p->plan->slots[b]) {
@@ -74,6 +82,10 @@ static hn_status place_temp(const placer *p, hn_wbuf b, hn_wplace *out) {
         return NULL;
     }
     if (!p->plan->offsets[b]) return place_nothing(p, out);
+    if (p->plan->pools[b]) {
+        place_in_pool(p, b, out);
+        return NULL;
+    }
     out->kind = HNB_BUFFER_TEMP;
     out->offset = p->plan->offsets[b];
     return NULL;
@@ -94,8 +106,8 @@ static hn_status place_buffer(placer *p, hn_wbuf b) {
         return number_storage(p, buffer->source, &out->source);
     case HN_WBUF_TEMP: return place_temp(p, b, out);
     case HN_WBUF_OUTPUT:
-        out->kind = HNB_BUFFER_OUTPUT;
-        out->bytes = buffer->bytes;
+        if (p->plan->pools[b]) place_in_pool(p, b, out);
+        else out->kind = HNB_BUFFER_OUTPUT, out->bytes = buffer->bytes;
         return NULL;
     case HN_WBUF_VIEW: return place_nothing(p, out);
     }

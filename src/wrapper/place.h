@@ -9,12 +9,15 @@
 /* A buffer. */
 typedef struct hn_wplace {
     hnb_buffer_kind kind;
-    uint32_t source; /* INPUT: its number; CONSTANT: number of the storage; SLOT: of the slot */
+    /* INPUT: its number; CONSTANT: number of the storage; SLOT: of the slot; OUTPUT: 1 + the pool of
+     * the plan that it lies in, 0: it has memory of its own */
+    uint32_t source;
     uint64_t byte_offset; /* of CONSTANT */
     uint32_t rank;        /* of the tensor in it */
     const hn_expr *sizes, *strides;
-    hn_expr bytes;  /* of TEMP, SLOT and OUTPUT */
-    hn_expr offset; /* of TEMP: bytes, in the workspace */
+    hn_expr bytes; /* of TEMP, SLOT and OUTPUT */
+    /* of TEMP: bytes, in the workspace; of OUTPUT with `source`: in the pool */
+    hn_expr offset;
 } hn_wplace;
 
 /* Bytes of weights that the program reads or changes. */

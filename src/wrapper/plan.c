@@ -1,5 +1,7 @@
 /* plan.c: the memory planner: places every temporary in the workspace of its device and writes the
- * memory lines. Each workspace is planned by itself.
+ * memory lines. Outputs may lie in a pool, with or without temporaries, and what begins when an
+ * input that the caller gives up is needed no longer may lie in its memory (donate.c). Each
+ * workspace and pool, a "space", is planned by itself.
  *
  * Sizes are constants, multiples of one symbolic term ("4096*s0"), or something else. The first two
  * are packed exactly: all constants in one region, all multiples of one term in a region of their
@@ -11,71 +13,17 @@
 #include "wrapper/lifetime.h"
 
 #include "base/checked.h"
-#include "wrapper/pack.h"
-#include "wrapper/slots.h"
+#include "wrapper/plan_impl.h"
 
 #include <stdlib.h>
 
-enum {
-    ALIGN = 64,
-    /* Units of a symbolic term below which rounding to ALIGN units wastes more than 1/16. */
-    TERM_UNITS_MIN = 1024,
-};
-
-typedef struct item {
-    hn_wbuf buffer; /* the first of those that share the memory by REUSE */
-    uint32_t first, end;
-    int64_t units; /* size in the region's unit, a multiple of ALIGN */
-    int64_t at;    /* result */
-} item;
-
-typedef struct region {
-    hn_device_kind device;
-    hn_expr term; /* 0: plain bytes */
-    struct {
-        item *items;
-        uint32_t count, cap;
-    } list;
-    int64_t peak;
-} region;
-
-typedef struct slot {
-    hn_device_kind device;
-    hn_expr bytes;
-    uint32_t end; /* of the last buffer in it */
-    struct {
-        item *items;
-        uint32_t count, cap;
-    } list;
-} slot;
-
-typedef struct planner {
-    hn_wrapper *w;
-    hn_sym *sym;
-    hn_arena *arena;
-    hn_wlives lives;
-    hn_wbuf *root; /* buffers that share memory by REUSE have one root */
-    hn_wlife *root_life;
-    hn_expr *root_bytes;
-    struct {
-        region *items;
-        uint32_t count, cap;
-    } regions; /* the first of a device: plain bytes */
-    struct {
-        slot *items;
-        uint32_t count, cap;
-    } slots;
-    struct {
-        item *items;
-        uint32_t count, cap;
-    } odd; /* for slots */
-    hn_memory_plan *plan;
-} planner;
+/* Units of a symbolic term below which rounding to HN_PLAN_ALIGN units wastes more than 1/16. */
+enum { TERM_UNITS_MIN = 1024 };
 
 /* ---- which buffers ---- */
 
 /* An output buffer that only feeds mutations never reaches the caller: it is a temporary. */
-static hn_status demote_outputs(planner *p) {
+static hn_status demote_outputs(hn_planner *p) {
     bool *returned;
     HN_NEW(p->arena, returned, p->w->buffers.count);
     for (uint32_t i = 0; i < p->w->outputs.count; i++)
@@ -87,23 +35,38 @@ static hn_status demote_outputs(planner *p) {
     return NULL;
 }
 
-static hn_wbuf find_root(planner *p, hn_wbuf b) {
+static hn_wbuf find_root(hn_planner *p, hn_wbuf b) {
     while (p->root[b] != b) b = p->root[b] = p->root[p->root[b]];
     return b;
 }
 
-static hn_device_kind device_of(const planner *p, hn_wbuf b) {
-    return p->w->buffers.items[b].device;
-}
-static bool is_temp(const planner *p, hn_wbuf b) {
-    return b && p->w->buffers.items[b].kind == HN_WBUF_TEMP;
+static hn_wbuf_kind kind_of(const hn_planner *p, hn_wbuf b) { return p->w->buffers.items[b].kind; }
+
+/* The pool of the outputs: the first space that is no workspace. */
+static uint32_t output_space(const hn_planner *p) {
+    return p->spaces.items[HN_DEVICE_KIND_COUNT].is_used ? HN_DEVICE_KIND_COUNT : HN_NO_SPACE;
 }
 
-static hn_status join_reused(planner *p) {
+/* The space of a buffer that is not joined with another one. */
+static uint32_t own_space(const hn_planner *p, hn_wbuf b) {
+    const hn_wbuffer *f = &p->w->buffers.items[b];
+    const bool is_host = f->device == HN_DEVICE_CPU;
+    if (f->kind == HN_WBUF_TEMP)
+        return p->options->pool == HN_POOL_COMBINED && is_host ? output_space(p) : f->device;
+    if (f->kind != HN_WBUF_OUTPUT || !is_host || hn_wrapper_is_data(p->sym, f->bytes))
+        return HN_NO_SPACE;
+    return output_space(p);
+}
+
+static bool is_temp(const hn_planner *p, hn_wbuf b) { return b && kind_of(p, b) == HN_WBUF_TEMP; }
+
+static hn_status join_reused(hn_planner *p) {
     for (uint32_t i = 0; i < p->w->lines.count; i++) {
         const hn_line *line = &p->w->lines.items[i];
         if (line->kind != HN_LINE_REUSE) continue;
-        if (!is_temp(p, line->buffer) || !is_temp(p, line->from))
+        const bool is_input = hn_wrapper_is_donated(p->w, line->from);
+        if (!(is_temp(p, line->from) || is_input) ||
+            !(is_temp(p, line->buffer) || (is_input && kind_of(p, line->buffer) == HN_WBUF_OUTPUT)))
             return HN_ERROR(HN_INTERNAL, "line %u: only temporaries can reuse memory", i);
         p->root[find_root(p, line->buffer)] = find_root(p, line->from);
     }
@@ -112,7 +75,7 @@ static hn_status join_reused(planner *p) {
 
 /* Lives of different blocks are joined by going out to the whole program: reuse across blocks is
  * rare. */
-static void join_life(hn_wlife *into, const hn_wlife *life, const planner *p) {
+static void join_life(hn_wlife *into, const hn_wlife *life, const hn_planner *p) {
     if (!life->used) return;
     if (!into->used) {
         *into = *life;
@@ -126,58 +89,59 @@ static void join_life(hn_wlife *into, const hn_wlife *life, const planner *p) {
     if (life->end > into->end) into->end = life->end;
 }
 
-static hn_status gather_roots(planner *p) {
-    HN_NEW(p->arena, p->root, p->w->buffers.count);
-    HN_NEW(p->arena, p->root_life, p->w->buffers.count);
-    HN_NEW(p->arena, p->root_bytes, p->w->buffers.count);
-    for (uint32_t b = 0; b < p->w->buffers.count; b++) p->root[b] = b;
+static hn_status gather_roots(hn_planner *p) {
+    const hn_wlife always = {.used = true, .last = p->w->lines.count, .end = p->w->lines.count};
     HN_TRY(join_reused(p));
-    for (uint32_t b = 1; b < p->w->buffers.count; b++) {
-        if (!is_temp(p, b)) continue;
-        hn_wbuf root = find_root(p, b);
+    for (hn_wbuf b = 1; b < p->w->buffers.count; b++) {
+        const hn_wbuf root = find_root(p, b);
+        const bool is_joined = kind_of(p, root) == HN_WBUF_INPUT && b != root;
+        const uint32_t space = own_space(p, b);
+        if ((space == HN_NO_SPACE && !is_joined) || !p->lives.buffers[b].used) continue;
         hn_expr bytes = hn_wrapper_placed_bytes(p->w, b);
         if (!bytes) continue; /* a slot */
         join_life(&p->root_life[root], &p->lives.buffers[b], p);
+        if (p->options->pool == HN_POOL_NONE) p->root_life[root] = always;
         p->root_bytes[root] =
             p->root_bytes[root] ? hn_sym_max(p->sym, p->root_bytes[root], bytes) : bytes;
+        p->root_space[root] = is_joined ? HN_NO_SPACE : space;
     }
     return NULL;
 }
 
 /* ---- regions ---- */
 
-static bool round_up(int64_t value, int64_t *out) {
+bool hn_plan_round_up(int64_t value, int64_t *out) {
     int64_t sum;
-    if (value < 0 || !hn_add_i64(value, ALIGN - 1, &sum)) return false;
-    *out = sum / ALIGN * ALIGN;
+    if (value < 0 || !hn_add_i64(value, HN_PLAN_ALIGN - 1, &sum)) return false;
+    *out = sum / HN_PLAN_ALIGN * HN_PLAN_ALIGN;
     return true;
 }
 
-static hn_status region_of(planner *p, hn_device_kind device, hn_expr term, region **out) {
+static hn_status region_of(hn_planner *p, uint32_t space, hn_expr term, hn_region **out) {
     for (uint32_t i = 0; i < p->regions.count; i++) {
         *out = &p->regions.items[i];
-        if ((*out)->device == device && (*out)->term == term) return NULL;
+        if ((*out)->space == space && (*out)->term == term) return NULL;
     }
-    HN_PUSH(p->arena, &p->regions, ((region){.device = device, .term = term}));
+    HN_PUSH(p->arena, &p->regions, ((hn_region){.space = space, .term = term}));
     *out = &p->regions.items[p->regions.count - 1];
     return NULL;
 }
 
-static hn_status classify(planner *p, hn_wbuf b) {
+static hn_status classify(hn_planner *p, hn_wbuf b) {
     hn_expr bytes = p->root_bytes[b];
     const hn_wlife *life = &p->root_life[b];
-    item it = {.buffer = b, .first = life->first, .end = life->end};
+    hn_plan_item it = {.buffer = b, .first = life->first, .end = life->end};
     hn_sum sum = hn_sym_sum(p->sym, bytes);
     int64_t value;
-    region *r = NULL;
+    hn_region *r = NULL;
     if (hn_sym_is_int(p->sym, bytes, &value)) {
-        if (!round_up(value, &it.units))
+        if (!hn_plan_round_up(value, &it.units))
             return HN_ERROR(HN_INTERNAL, "buffer %u has %lld bytes", b, (long long)value);
-        HN_TRY(region_of(p, device_of(p, b), 0, &r));
+        HN_TRY(region_of(p, p->root_space[b], 0, &r));
     } else if (sum.count == 1 && !sum.constant &&
-               (sum.coeffs[0] >= TERM_UNITS_MIN || sum.coeffs[0] % ALIGN == 0) &&
-               round_up(sum.coeffs[0], &it.units)) {
-        HN_TRY(region_of(p, device_of(p, b), sum.terms[0], &r));
+               (sum.coeffs[0] >= TERM_UNITS_MIN || sum.coeffs[0] % HN_PLAN_ALIGN == 0) &&
+               hn_plan_round_up(sum.coeffs[0], &it.units)) {
+        HN_TRY(region_of(p, p->root_space[b], sum.terms[0], &r));
     } else {
         HN_PUSH(p->arena, &p->odd, it);
         return NULL;
@@ -188,12 +152,12 @@ static hn_status classify(planner *p, hn_wbuf b) {
 
 /* ---- packing ---- */
 
-static hn_status pack_region(planner *p, region *r) {
+static hn_status pack_region(hn_planner *p, hn_region *r) {
     hn_pack_item *items;
     hn_pack_result result;
     HN_NEW(p->arena, items, r->list.count);
     for (uint32_t i = 0; i < r->list.count; i++) {
-        const item *it = &r->list.items[i];
+        const hn_plan_item *it = &r->list.items[i];
         items[i] = (hn_pack_item){.first = it->first, .last = it->end, .size = it->units};
     }
     HN_TRY(hn_pack(p->arena, items, r->list.count, &result));
@@ -204,25 +168,26 @@ static hn_status pack_region(planner *p, region *r) {
 
 /* In the order of time, so that a slot is free when its last buffer has ended. */
 static int by_start(const void *a, const void *b) {
-    const item *x = a, *y = b;
+    const hn_plan_item *x = a, *y = b;
     if (x->first != y->first) return x->first < y->first ? -1 : 1;
     return x->buffer < y->buffer ? -1 : x->buffer > y->buffer;
 }
 
 /* Prefers a slot of exactly this size, then the one nearest in size by the hints. */
-static hn_status choose_slot(planner *p, const item *it) {
+static hn_status choose_slot(hn_planner *p, const hn_plan_item *it) {
     hn_expr bytes = p->root_bytes[it->buffer];
-    double hint = (double)hn_sym_hint(p->sym, bytes, ALIGN), best_cost = 0;
-    slot *best = NULL;
+    double hint = (double)hn_sym_hint(p->sym, bytes, HN_PLAN_ALIGN), best_cost = 0;
+    hn_plan_slot *best = NULL;
     for (uint32_t s = 0; s < p->slots.count; s++) {
-        slot *candidate = &p->slots.items[s];
-        if (candidate->end >= it->first || candidate->device != device_of(p, it->buffer)) continue;
-        double cost = (double)hn_sym_hint(p->sym, candidate->bytes, ALIGN) - hint;
+        hn_plan_slot *candidate = &p->slots.items[s];
+        if (candidate->end >= it->first || candidate->space != p->root_space[it->buffer]) continue;
+        double cost = (double)hn_sym_hint(p->sym, candidate->bytes, HN_PLAN_ALIGN) - hint;
         cost = candidate->bytes == bytes ? -1 : cost < 0 ? -cost : cost;
         if (!best || cost < best_cost) best = candidate, best_cost = cost;
     }
     if (!best) {
-        HN_PUSH(p->arena, &p->slots, ((slot){.device = device_of(p, it->buffer), .bytes = bytes}));
+        HN_PUSH(p->arena, &p->slots,
+                ((hn_plan_slot){.space = p->root_space[it->buffer], .bytes = bytes}));
         best = &p->slots.items[p->slots.count - 1];
     } else if (!hn_sym_prove_le(p->sym, bytes, best->bytes)) {
         best->bytes = hn_sym_max(p->sym, best->bytes, bytes);
@@ -232,18 +197,18 @@ static hn_status choose_slot(planner *p, const item *it) {
     return NULL;
 }
 
-static hn_status fill_slots(planner *p) {
+static hn_status fill_slots(hn_planner *p) {
     if (p->odd.count) qsort(p->odd.items, p->odd.count, sizeof *p->odd.items, by_start);
     for (uint32_t i = 0; i < p->odd.count; i++) HN_TRY(choose_slot(p, &p->odd.items[i]));
     return NULL;
 }
 
-/* ---- results ---- */
+/* ---- places ---- */
 
 static hn_expr aligned(hn_sym *sym, hn_expr bytes) {
-    if (hn_sym_divisor(sym, bytes) % ALIGN == 0) return bytes;
-    return hn_sym_mul(sym, hn_sym_ceildiv(sym, bytes, hn_sym_int(sym, ALIGN)),
-                      hn_sym_int(sym, ALIGN));
+    if (hn_sym_divisor(sym, bytes) % HN_PLAN_ALIGN == 0) return bytes;
+    return hn_sym_mul(sym, hn_sym_ceildiv(sym, bytes, hn_sym_int(sym, HN_PLAN_ALIGN)),
+                      hn_sym_int(sym, HN_PLAN_ALIGN));
 }
 
 static hn_expr scaled(hn_sym *sym, int64_t units, hn_expr term) {
@@ -251,61 +216,109 @@ static hn_expr scaled(hn_sym *sym, int64_t units, hn_expr term) {
     return term ? hn_sym_mul(sym, number, term) : number;
 }
 
-static hn_status lay_out_regions(planner *p) {
+static hn_status lay_out_regions(hn_planner *p) {
     for (uint32_t r = 0; r < p->regions.count; r++) {
-        region *g = &p->regions.items[r];
-        hn_expr *base = &p->plan->workspaces[g->device];
+        hn_region *g = &p->regions.items[r];
+        hn_expr *base = &p->spaces.items[g->space].bytes;
         HN_TRY(pack_region(p, g));
         for (uint32_t i = 0; i < g->list.count; i++)
-            p->plan->offsets[g->list.items[i].buffer] =
+            p->root_at[g->list.items[i].buffer] =
                 hn_sym_add(p->sym, *base, scaled(p->sym, g->list.items[i].at, g->term));
         *base = hn_sym_add(p->sym, *base, scaled(p->sym, g->peak, g->term));
     }
     return NULL;
 }
 
-static hn_status lay_out(planner *p) {
-    for (uint32_t d = 0; d < HN_DEVICE_KIND_COUNT; d++)
-        p->plan->workspaces[d] = hn_sym_int(p->sym, 0);
+static hn_status lay_out(hn_planner *p) {
     HN_TRY(lay_out_regions(p));
     HN_TRY(fill_slots(p));
     for (uint32_t s = 0; s < p->slots.count; s++) {
-        const slot *t = &p->slots.items[s];
-        hn_expr *base = &p->plan->workspaces[t->device];
-        for (uint32_t i = 0; i < t->list.count; i++)
-            p->plan->offsets[t->list.items[i].buffer] = *base;
+        const hn_plan_slot *t = &p->slots.items[s];
+        hn_expr *base = &p->spaces.items[t->space].bytes;
+        for (uint32_t i = 0; i < t->list.count; i++) p->root_at[t->list.items[i].buffer] = *base;
         *base = hn_sym_add(p->sym, *base, aligned(p->sym, t->bytes));
     }
-    for (uint32_t b = 1; b < p->w->buffers.count; b++)
-        if (is_temp(p, b)) p->plan->offsets[b] = p->plan->offsets[find_root(p, b)];
+    return NULL;
+}
+
+/* ---- results ---- */
+
+/* Pools get their numbers; one that nothing lies in gets none. */
+static hn_status list_pools(hn_planner *p) {
+    for (uint32_t d = 0; d < HN_DEVICE_KIND_COUNT; d++)
+        p->plan->workspaces[d] = p->spaces.items[d].bytes;
+    for (uint32_t s = HN_DEVICE_KIND_COUNT; s < p->spaces.count; s++) {
+        hn_plan_space *space = &p->spaces.items[s];
+        if (!space->has_items) continue;
+        HN_PUSH(p->w->arena, &p->plan->pool_list, ((hn_wpool){space->input, space->bytes}));
+        space->number = p->plan->pool_list.count;
+    }
+    return NULL;
+}
+
+static hn_status tell_places(hn_planner *p) {
+    HN_NEW(p->w->arena, p->plan->pools, p->w->buffers.count);
+    for (hn_wbuf b = 1; b < p->w->buffers.count; b++)
+        if (p->root_at[b]) p->spaces.items[p->root_space[b]].has_items = true;
+    HN_TRY(list_pools(p));
+    for (hn_wbuf b = 1; b < p->w->buffers.count; b++) {
+        const hn_wbuf root = find_root(p, b);
+        const bool is_placed = kind_of(p, b) == HN_WBUF_TEMP || kind_of(p, b) == HN_WBUF_OUTPUT;
+        if (!is_placed || !p->root_at[root] || !p->lives.buffers[b].used || p->plan->slots[b])
+            continue;
+        p->plan->offsets[b] = p->root_at[root];
+        p->plan->pools[b] = p->spaces.items[p->root_space[root]].number;
+    }
     return NULL;
 }
 
 /* The largest sum of live bytes over the lines, at the hints. */
-static hn_status bound(planner *p) {
-    int64_t *delta, sum = 0, most = 0;
-    HN_NEW(p->arena, delta, (size_t)p->w->lines.count + 2);
+static hn_status bound_of(hn_planner *p, uint32_t space, int64_t *delta, int64_t *out) {
+    int64_t sum = 0;
+    *out = 0;
+    memset(delta, 0, ((size_t)p->w->lines.count + 2) * sizeof *delta);
     for (uint32_t b = 1; b < p->w->buffers.count; b++) {
         const hn_wlife *life = &p->root_life[b];
         int64_t bytes;
-        if (!p->root_bytes[b] || !life->used ||
-            !round_up(hn_sym_hint(p->sym, p->root_bytes[b], 0), &bytes))
+        if (!p->root_bytes[b] || !life->used || p->root_space[b] != space ||
+            !hn_plan_round_up(hn_sym_hint(p->sym, p->root_bytes[b], 0), &bytes))
             continue;
         delta[life->first] += bytes;
         delta[life->end + 1] -= bytes;
     }
     for (uint32_t i = 0; i <= p->w->lines.count; i++) {
         sum += delta[i];
-        if (sum > most) most = sum;
+        if (sum > *out) *out = sum;
     }
-    p->plan->live_bound_bytes = hn_sym_int(p->sym, most);
     return NULL;
+}
+
+static hn_status bound(hn_planner *p) {
+    int64_t *delta, all = 0, most;
+    HN_NEW(p->arena, delta, (size_t)p->w->lines.count + 2);
+    for (uint32_t s = 0; s < p->spaces.count; s++) {
+        if (p->spaces.items[s].input) continue;
+        HN_TRY(bound_of(p, s, delta, &most));
+        all += most;
+    }
+    p->plan->live_bound_bytes = hn_sym_int(p->sym, all);
+    return NULL;
+}
+
+int64_t hn_memory_plan_bytes(const hn_wrapper *w, const hn_memory_plan *plan) {
+    int64_t sum = 0;
+    for (uint32_t d = 0; d < HN_DEVICE_KIND_COUNT; d++)
+        sum += hn_sym_hint(w->sym, plan->workspaces[d], 0);
+    for (uint32_t k = 0; k < plan->pool_list.count; k++)
+        if (!plan->pool_list.items[k].input)
+            sum += hn_sym_hint(w->sym, plan->pool_list.items[k].bytes, 0);
+    return sum;
 }
 
 /* ---- memory lines ---- */
 
 typedef struct rewriter {
-    planner *p;
+    hn_planner *p;
     /* per line: buffers that begin there; lists through per-buffer links */
     uint32_t *alloc_next, *alloc_head;
     uint32_t *free_next, *free_head; /* per line: buffers that end there */
@@ -346,7 +359,7 @@ static hn_status write_block(rewriter *r, uint32_t first, uint32_t end) {
     return NULL;
 }
 
-static hn_status find_reusers(planner *p, bool **out_takes, bool **out_gives) {
+static hn_status find_reusers(hn_planner *p, bool **out_takes, bool **out_gives) {
     HN_NEW(p->arena, *out_takes, p->w->buffers.count);
     HN_NEW(p->arena, *out_gives, p->w->buffers.count);
     for (uint32_t i = 0; i < p->w->lines.count; i++) {
@@ -357,7 +370,7 @@ static hn_status find_reusers(planner *p, bool **out_takes, bool **out_gives) {
     return NULL;
 }
 
-static hn_status write_lines(planner *p) {
+static hn_status write_lines(hn_planner *p) {
     hn_wrapper *w = p->w;
     rewriter r = {.p = p};
     bool *takes, *gives;
@@ -382,29 +395,61 @@ static hn_status write_lines(planner *p) {
     return NULL;
 }
 
-static hn_status run(planner *p) {
+/* ---- all of it ---- */
+
+/* Workspaces first, then the pool of the outputs. */
+static hn_status make_spaces(hn_planner *p) {
+    const hn_pool_mode mode = p->options->pool;
+    hn_region *plain;
+    for (uint32_t s = 0; s <= HN_DEVICE_KIND_COUNT; s++) {
+        HN_PUSH(p->arena, &p->spaces, ((hn_plan_space){.bytes = hn_sym_int(p->sym, 0)}));
+        HN_TRY(region_of(p, s, 0, &plain));
+    }
+    p->spaces.items[HN_DEVICE_KIND_COUNT].is_used =
+        mode == HN_POOL_OUTPUTS || mode == HN_POOL_COMBINED;
+    return NULL;
+}
+
+static hn_status make_tables(hn_planner *p) {
+    const uint32_t count = p->w->buffers.count;
+    HN_NEW(p->arena, p->root, count);
+    HN_NEW(p->arena, p->root_life, count);
+    HN_NEW(p->arena, p->root_bytes, count);
+    HN_NEW(p->arena, p->root_space, count);
+    HN_NEW(p->arena, p->root_at, count);
+    for (hn_wbuf b = 0; b < count; b++) p->root[b] = b, p->root_space[b] = HN_NO_SPACE;
+    return NULL;
+}
+
+static hn_status run(hn_planner *p) {
     HN_TRY(demote_outputs(p));
     HN_TRY(hn_wrapper_lives(p->w, p->arena, &p->lives));
+    HN_TRY(make_spaces(p));
+    HN_TRY(make_tables(p));
     HN_TRY(gather_roots(p));
-    region *plain;
-    for (uint32_t d = 0; d < HN_DEVICE_KIND_COUNT; d++)
-        HN_TRY(region_of(p, (hn_device_kind)d, 0, &plain));
+    HN_TRY(hn_plan_donate(p));
     for (uint32_t b = 1; b < p->w->buffers.count; b++)
-        if (is_temp(p, b) && find_root(p, b) == b && p->root_life[b].used) HN_TRY(classify(p, b));
+        if (p->root_life[b].used && p->root_space[b] != HN_NO_SPACE && !p->root_at[b])
+            HN_TRY(classify(p, b));
     HN_TRY(hn_wrapper_slots(p->w, &p->lives, p->arena, p->plan));
     HN_TRY(lay_out(p));
+    HN_TRY(tell_places(p));
     HN_TRY(bound(p));
     HN_TRY(hn_sym_status(p->sym));
     return write_lines(p);
 }
 
-hn_status hn_wrapper_plan(hn_wrapper *w, hn_memory_plan *out) {
+hn_status hn_wrapper_plan_with(hn_wrapper *w, const hn_plan_options *options, hn_memory_plan *out) {
     hn_arena scratch;
     *out = (hn_memory_plan){0};
     HN_NEW(w->arena, out->offsets, w->buffers.count);
     hn_arena_init(&scratch);
-    planner p = {.w = w, .sym = w->sym, .arena = &scratch, .plan = out};
+    hn_planner p = {.w = w, .sym = w->sym, .arena = &scratch, .options = options, .plan = out};
     hn_status status = run(&p);
     hn_arena_deinit(&scratch);
     return hn_status_annotate(status, "cannot plan memory");
+}
+
+hn_status hn_wrapper_plan(hn_wrapper *w, hn_memory_plan *out) {
+    return hn_wrapper_plan_with(w, &(hn_plan_options){0}, out);
 }

@@ -120,6 +120,7 @@ static void put_input(printer *p, uint32_t i) {
     const hn_winput *in = &p->w->inputs.items[i];
     put(p, "  input ");
     put_string(p, in->name);
+    if (in->is_donated) put(p, " donated");
     put(p, " : ");
     if (in->is_scalar) put_scalar(p, &in->scalar);
     else put_tensor(p, in->dtype, in->rank, in->sizes, in->strides);

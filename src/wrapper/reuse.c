@@ -11,10 +11,13 @@
  * Without it both would be alive in that line. One pass over the lines in order, each memory is
  * taken at most once.
  *
+ * So may a result, also one for the caller, take the memory of an input that the caller gives up.
+ *
  * Requires: no memory lines yet. Establishes: what is_right checks, for every line written. The
  * planner gives the buffers of such a chain one place and one life. */
 #include "wrapper/reuse.h"
 
+#include "wrapper/donate.h"
 #include "wrapper/slots.h"
 
 typedef struct pair {
@@ -35,6 +38,13 @@ typedef struct reuser {
 
 static bool is_temp(const hn_wrapper *w, hn_wbuf b) {
     return w->buffers.items[b].kind == HN_WBUF_TEMP;
+}
+
+/* Whether such buffers may take each other's memory at all. */
+static bool are_kinds_right(const hn_wrapper *w, hn_wbuf to, hn_wbuf from) {
+    const bool is_output = w->buffers.items[to].kind == HN_WBUF_OUTPUT;
+    if (hn_wrapper_is_donated(w, from)) return is_temp(w, to) || is_output;
+    return is_temp(w, to) && is_temp(w, from);
 }
 
 /* Whether the kernel call writes `to`, reads `from`, and says of each such operand that the one may
@@ -58,17 +68,25 @@ static bool allows(const hn_wrapper *w, const hn_line *line, hn_wbuf to, hn_wbuf
     return any;
 }
 
+static hn_expr bytes_of(const hn_wrapper *w, hn_wbuf b) {
+    return w->buffers.items[b].kind == HN_WBUF_INPUT ? hn_wrapper_input_bytes(w, b)
+                                                     : w->buffers.items[b].bytes;
+}
+
 /* What speaks against `to` taking the memory of `from` at line `at`; NULL: nothing. `user`: the
  * line that writes `to` and may read `from`; `at` itself while there is no REUSE line yet. */
 static const char *objection(const hn_wrapper *w, const hn_wlives *lives, uint32_t at,
                              uint32_t user, hn_wbuf to, hn_wbuf from) {
     const hn_wlife *a = &lives->buffers[from], *b = &lives->buffers[to];
-    hn_expr have = w->buffers.items[from].bytes, need = w->buffers.items[to].bytes;
-    if (to == from || !is_temp(w, to) || !is_temp(w, from))
-        return "only temporaries take each other's memory";
-    if (!a->used || !b->used || a->block != lives->line_block[at] || b->block != a->block)
+    const bool is_input = w->buffers.items[from].kind == HN_WBUF_INPUT;
+    hn_expr have = bytes_of(w, from), need = w->buffers.items[to].bytes;
+    if (to == from || !are_kinds_right(w, to, from))
+        return "only temporaries take each other's memory, or that of a donated input";
+    if (!a->used || !b->used || a->block != lives->line_block[at] || b->block != a->block ||
+        (is_input && a->block))
         return "both must live among the lines where the memory is handed over";
-    if (a->first >= at || b->first < at)
+    if (is_input && !have) return "the input is not contiguous";
+    if ((a->first >= at && !is_input) || b->first < at)
         return "the one must be there before, the other only from here on";
     if (w->buffers.items[to].device != w->buffers.items[from].device)
         return "they are on different devices";
@@ -88,7 +106,7 @@ static bool fits(const reuser *r, uint32_t at, hn_wbuf to, hn_wbuf from) {
     if (!from || from >= w->buffers.count || r->taken[from] || r->lives.buffers[from].last != at)
         return false;
     /* A smaller one would hold on to the larger one's memory. */
-    if (w->buffers.items[from].bytes != w->buffers.items[to].bytes) return false;
+    if (bytes_of(w, from) != w->buffers.items[to].bytes) return false;
     return allows(w, &w->lines.items[at], to, from) && !objection(w, &r->lives, at, at, to, from);
 }
 

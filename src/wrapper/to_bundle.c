@@ -218,6 +218,21 @@ static hn_status number_buffers(bundle_emitter *e) {
         if (e->w->buffers.items[i].kind != HN_WBUF_VIEW) e->buffers[i] = ++count;
     for (hn_wbuf i = 1; i < e->w->buffers.count; i++)
         e->buffers[i] = e->buffers[hn_wrapper_root(e->w, i)];
+    e->first_pool = count + 1;
+    return NULL;
+}
+
+/* Pools stand behind the buffers of the program. */
+static hn_status put_pools(bundle_emitter *e) {
+    for (uint32_t k = 0; k < e->plan->pool_list.count; k++) {
+        const hn_wpool *pool = &e->plan->pool_list.items[k];
+        hnb_buffer record = {.kind = HNB_BUFFER_POOL, .dtype = HN_DTYPE_U8};
+        if (pool->input) record.source = 1 + e->w->buffers.items[pool->input].source;
+        HN_TRY(hn_emit_str(e, HN_STR(""), &record.name));
+        HN_TRY(put_shape(e, 0, NULL, NULL, &record.dims));
+        HN_TRY(hn_emit_expr(e, pool->bytes, &record.bytes));
+        HN_PUSH(e->out.arena, &e->out.buffers, record);
+    }
     return NULL;
 }
 
@@ -232,13 +247,15 @@ static hn_status put_buffers(bundle_emitter *e) {
                              .byte_offset = place->byte_offset,
                              .device = b->device,
                              .rank = place->rank};
+        if (place->kind == HNB_BUFFER_OUTPUT && place->source)
+            record.source = e->first_pool + place->source - 1;
         HN_TRY(hn_emit_str(e, b->name.len ? b->name : b->node, &record.name));
         HN_TRY(put_shape(e, place->rank, place->sizes, place->strides, &record.dims));
         HN_TRY(hn_emit_optional(e, place->bytes, &record.bytes));
         HN_TRY(hn_emit_optional(e, place->offset, &record.offset));
         HN_PUSH(e->out.arena, &e->out.buffers, record);
     }
-    return NULL;
+    return put_pools(e);
 }
 
 static hn_status put_workspace(bundle_emitter *e, hn_device_kind device, hn_expr bytes) {

@@ -14,8 +14,9 @@ typedef struct bundle_emitter {
     hn_bundle_writer out;
     uint32_t target_count;
     hn_wnumbering numbering;
-    uint32_t *buffers; /* per buffer its number in the bundle: of a view that of its root */
-    hn_strmap shapes;  /* sizes and strides that are stored already -> the first of them in dims */
+    uint32_t *buffers;   /* per buffer its number in the bundle: of a view that of its root */
+    uint32_t first_pool; /* in the bundle: behind the buffers */
+    hn_strmap shapes; /* sizes and strides that are stored already -> the first of them in dims */
     struct {
         uint32_t *items;
         uint32_t count, cap;

@@ -5,6 +5,7 @@
 #include "base/checked.h"
 #include "base/map.h"
 #include "wrapper/names.h"
+#include "wrapper/donate.h"
 #include "wrapper/reuse.h"
 #include "wrapper/slots.h"
 #include "wrapper/verify_buffers.h"
@@ -448,10 +449,19 @@ static hn_status check_freed(const verifier *v, const uint8_t *state) {
     return NULL;
 }
 
+static hn_status check_donated(const hn_wrapper *w) {
+    for (uint32_t i = 0; i < w->inputs.count; i++) {
+        const char *why = w->inputs.items[i].is_donated ? hn_wrapper_donate_objection(w, i) : NULL;
+        if (why) return BAD("input %u cannot be donated: %s", i, why);
+    }
+    return NULL;
+}
+
 static hn_status run(verifier *v) {
     const hn_wrapper *w = v->w;
     uint8_t *state;
     HN_TRY(hn_wrapper_buffers_verify(w));
+    HN_TRY(check_donated(w));
     hn_map_init(&v->data, v->arena);
     for (uint32_t i = 0; i < w->lines.count; i++) {
         const hn_line *line = &w->lines.items[i];
@@ -485,30 +495,76 @@ hn_status hn_wrapper_verify(const hn_wrapper *w) {
 
 typedef struct placed {
     hn_wbuf buffer;
+    uint32_t space;
     int64_t at, end;
     const hn_wlife *life;
 } placed;
+
+/* The bytes of each workspace, then of each pool, and where they begin in the list below. */
+static hn_status eval_spaces(const hn_wrapper *w, const hn_memory_plan *plan,
+                             const hn_expr *symbols, const int64_t *values, uint32_t count,
+                             int64_t *out) {
+    for (uint32_t d = 0; d < HN_DEVICE_KIND_COUNT; d++)
+        if (!hn_sym_eval(w->sym, plan->workspaces[d], symbols, values, count, &out[d]))
+            return BAD("workspace size has no value");
+    for (uint32_t k = 0; k < plan->pool_list.count; k++)
+        if (!hn_sym_eval(w->sym, plan->pool_list.items[k].bytes, symbols, values, count,
+                         &out[HN_DEVICE_KIND_COUNT + k]))
+            return BAD("the size of pool %u has no value", k);
+    return NULL;
+}
+
+static uint32_t space_of(const hn_wrapper *w, const hn_memory_plan *plan, hn_wbuf b) {
+    return plan->pools[b] ? HN_DEVICE_KIND_COUNT + plan->pools[b] - 1
+                          : (uint32_t)w->buffers.items[b].device;
+}
+
+/* Donated inputs are at the beginning of their pool until their last use. */
+static hn_status place_inputs(const hn_wrapper *w, const hn_memory_plan *plan,
+                              const hn_wlives *lives, const int64_t *spaces, hn_arena *arena,
+                              placed *items, uint32_t *count) {
+    for (uint32_t k = 0; k < plan->pool_list.count; k++) {
+        const hn_wbuf b = plan->pool_list.items[k].input;
+        hn_wlife *life;
+        if (!b) continue;
+        if (!hn_wrapper_is_donated(w, b)) return BAD("input buffer %u is not donated", b);
+        if (!lives->buffers[b].used) continue;
+        HN_NEW(arena, life, 1);
+        *life = (hn_wlife){.used = true, .end = hn_wrapper_input_end(lives, b)};
+        items[(*count)++] = (placed){.buffer = b,
+                                     .space = HN_DEVICE_KIND_COUNT + k,
+                                     .end = spaces[HN_DEVICE_KIND_COUNT + k],
+                                     .life = life};
+    }
+    return NULL;
+}
+
+/* Whether the plan is to say where the buffer lies. */
+static bool is_placed(const hn_wrapper *w, const hn_memory_plan *plan, hn_wbuf b) {
+    const hn_wbuf_kind kind = w->buffers.items[b].kind;
+    return (kind == HN_WBUF_TEMP && !plan->slots[b]) || (kind == HN_WBUF_OUTPUT && plan->pools[b]);
+}
 
 /* All values for one assignment of the symbols. */
 static hn_status place_all(const hn_wrapper *w, const hn_memory_plan *plan, const hn_wlives *lives,
                            const hn_expr *symbols, const int64_t *values, uint32_t count,
                            hn_arena *arena, placed **out, uint32_t *out_count) {
-    int64_t workspaces[HN_DEVICE_KIND_COUNT], bytes;
+    int64_t *spaces, bytes;
     placed *items;
-    HN_NEW(arena, items, w->buffers.count);
+    HN_NEW(arena, items, (size_t)w->buffers.count + plan->pool_list.count);
+    HN_NEW(arena, spaces, (size_t)HN_DEVICE_KIND_COUNT + plan->pool_list.count);
     *out_count = 0;
-    for (uint32_t d = 0; d < HN_DEVICE_KIND_COUNT; d++)
-        if (!hn_sym_eval(w->sym, plan->workspaces[d], symbols, values, count, &workspaces[d]))
-            return BAD("workspace size has no value");
+    HN_TRY(eval_spaces(w, plan, symbols, values, count, spaces));
+    HN_TRY(place_inputs(w, plan, lives, spaces, arena, items, out_count));
     for (uint32_t b = 1; b < w->buffers.count; b++) {
-        placed p = {.buffer = b, .life = &lives->buffers[b]};
-        if (w->buffers.items[b].kind != HN_WBUF_TEMP || !p.life->used || plan->slots[b]) continue;
+        placed p = {.buffer = b, .space = space_of(w, plan, b), .life = &lives->buffers[b]};
+        if (!is_placed(w, plan, b) || !p.life->used) continue;
         if (!plan->offsets[b]) return BAD("temporary buffer %u has no place", b);
         if (!hn_sym_eval(w->sym, plan->offsets[b], symbols, values, count, &p.at) ||
             !hn_sym_eval(w->sym, w->buffers.items[b].bytes, symbols, values, count, &bytes) ||
             !hn_add_i64(p.at, bytes, &p.end))
             return BAD("the place of buffer %u has no value", b);
-        const int64_t workspace = workspaces[w->buffers.items[b].device];
+        const int64_t workspace = spaces[p.space];
         if (p.at % 64 || p.at < 0 || p.end > workspace)
             return BAD("buffer %u lies at %lld..%lld in a workspace of %lld", b, (long long)p.at,
                        (long long)p.end, (long long)workspace);
@@ -528,16 +584,12 @@ static bool joined_by_reuse(const hn_wrapper *w, hn_wbuf a, hn_wbuf b) {
     return false;
 }
 
-static bool on_one_device(const hn_wrapper *w, hn_wbuf a, hn_wbuf b) {
-    return w->buffers.items[a].device == w->buffers.items[b].device;
-}
-
 static hn_status check_apart(const hn_wrapper *w, const placed *items, uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {
         for (uint32_t j = i + 1; j < count; j++) {
             const placed *a = &items[i], *b = &items[j];
             if (a->at >= b->end || b->at >= a->end || a->life->first > b->life->end ||
-                b->life->first > a->life->end || !on_one_device(w, a->buffer, b->buffer))
+                b->life->first > a->life->end || a->space != b->space)
                 continue;
             if (a->at != b->at || !joined_by_reuse(w, a->buffer, b->buffer))
                 return BAD("buffers %u and %u are alive together and share bytes", a->buffer,

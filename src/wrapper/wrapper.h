@@ -164,6 +164,8 @@ typedef struct hn_winput {
     uint32_t rank;
     const hn_expr *sizes, *strides; /* strides never NULL here */
     bool is_scalar;                 /* a Python constant in the signature: checked, not used */
+    /* the caller may give its memory up: behind its last use, others may lie there */
+    bool is_donated;
     hn_arg scalar;
     hn_wbuf buffer;
 } hn_winput;
@@ -270,6 +272,25 @@ hn_status hn_wrapper_host_memory(hn_wrapper *w) HN_MUST_USE;
  * the kernel is the last to read, where `over` allows it. Before the plan. See reuse.c. */
 hn_status hn_wrapper_reuse(hn_wrapper *w) HN_MUST_USE;
 
+/* What shares memory with what. Numbers are part of the key of programs. */
+typedef enum hn_pool_mode {
+    HN_POOL_INTERMEDIATES = 0, /* temporaries; each output has memory of its own */
+    HN_POOL_NONE = 1,          /* nothing: no two temporaries ever have the same bytes */
+    HN_POOL_OUTPUTS = 2,       /* temporaries; and outputs, one behind the other, in another pool */
+    HN_POOL_COMBINED = 3       /* temporaries and outputs in one pool, which goes to the caller */
+} hn_pool_mode;
+
+typedef struct hn_plan_options {
+    hn_pool_mode pool;
+} hn_plan_options;
+
+/* Memory of the host in which outputs, and maybe temporaries, lie. It lives until the last of the
+ * outputs in it is released. */
+typedef struct hn_wpool {
+    hn_wbuf input; /* that the caller may give up: then this is its memory; 0: fresh memory */
+    hn_expr bytes;
+} hn_wpool;
+
 /* The memory plan: each TEMP buffer's place in the workspace of its device. Exact lifetimes from
  * first to last line that mentions it; best fit by offset; sizes symbolic in general, planned at
  * the hints and emitted so that any sizes are safe (equal-size-expression buffers share slots;
@@ -277,21 +298,35 @@ hn_status hn_wrapper_reuse(hn_wrapper *w) HN_MUST_USE;
  * are reserved at their upper bound when that is small; the others get slots, memory of their own
  * that grows when the size becomes known. */
 typedef struct hn_memory_plan {
-    /* per buffer: byte offset in the workspace; 0 id for other kinds; 64-byte aligned */
+    /* per buffer: byte offset in the workspace or the pool; 0 id for others; 64-byte aligned */
     hn_expr *offsets;
+    /* per buffer: 1 + the pool that a TEMP or OUTPUT lies in; 0: the workspace of its device, or
+     * memory of its own */
+    uint32_t *pools;
+    struct {
+        hn_wpool *items;
+        uint32_t count, cap;
+    } pool_list;
     /* per buffer: 1 + the slot of a temporary whose size only the data tells; 0: none */
     uint32_t *slots;
     uint32_t slot_count;
     hn_expr workspaces[HN_DEVICE_KIND_COUNT]; /* bytes */
-    /* lower bound: the largest sum of bytes live at one line (at hints for symbolic), of all
-     * devices */
+    /* lower bound of what hn_memory_plan_bytes gives: for each workspace and pool the largest sum of
+     * bytes live at one line (at hints for symbolic), added up */
     hn_expr live_bound_bytes;
 } hn_memory_plan;
 /* Also writes the ALLOCATE and FREE lines (REUSE lines that are there already are kept: both
- * buffers share memory), and makes OUTPUT buffers that only feed mutations temporaries. */
+ * buffers share memory), and makes OUTPUT buffers that only feed mutations temporaries. With
+ * HN_POOL_NONE there must be no REUSE line. */
+hn_status hn_wrapper_plan_with(hn_wrapper *w, const hn_plan_options *options,
+                               hn_memory_plan *out) HN_MUST_USE;
+/* The same with default options. */
 hn_status hn_wrapper_plan(hn_wrapper *w, hn_memory_plan *out) HN_MUST_USE;
-/* No two temporaries that are alive together share bytes, all lie in the workspace, at the hints
- * and at some other values of the symbols. Quadratic in the number of temporaries: for tests and
+/* Bytes of all workspaces and pools that are not the caller's inputs, at the hints. */
+int64_t hn_memory_plan_bytes(const hn_wrapper *w, const hn_memory_plan *plan);
+/* No two buffers that are alive together share bytes, all lie in their workspace or pool, and what
+ * lies in an input's memory begins behind its last use, at the hints and at some other values of
+ * the symbols. Quadratic in the number of temporaries: for tests and
  * debugging. */
 hn_status hn_wrapper_plan_verify(const hn_wrapper *w, const hn_memory_plan *plan) HN_MUST_USE;
 

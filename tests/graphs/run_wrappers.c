@@ -122,7 +122,7 @@ static bool same_bits(const hn_ref_tensor *a, const hn_ref_tensor *b) {
 
 static hn_status check_plan(subject *s) {
     hn_memory_plan plan;
-    HN_TRY(hn_driver_plan(s->w, &plan));
+    HN_TRY(hn_driver_plan(&s->d, s->w, &plan));
     HN_TRY(hn_status_annotate(hn_wrapper_plan_verify(s->w, &plan), "plan"));
     HN_TRY(hn_status_annotate(interpret(s, &plan, s->planned), "planned"));
     for (uint32_t k = 0; k < s->w->outputs.count; k++)
@@ -148,7 +148,7 @@ static hn_status dump(subject *s) {
     hn_strbuf_init(&text);
     hn_graph_print(s->graph, &text);
     HN_TRY(make_program(s));
-    HN_TRY(hn_driver_plan(s->w, &plan));
+    HN_TRY(hn_driver_plan(&s->d, s->w, &plan));
     hn_wrapper_print(s->w, &text);
     puts(text.ptr ? text.ptr : "");
     hn_strbuf_deinit(&text);

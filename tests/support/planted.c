@@ -169,11 +169,14 @@ hn_status __wrap_hn_ext_prepare(hn_ext_call *call) {
 /* --- memory --- */
 
 /* A temporary lies where the one before it of as many bytes does. */
-hn_status __real_hn_wrapper_plan(hn_wrapper *w, hn_memory_plan *out);
-hn_status __wrap_hn_wrapper_plan(hn_wrapper *w, hn_memory_plan *out);
-hn_status __wrap_hn_wrapper_plan(hn_wrapper *w, hn_memory_plan *out) {
+hn_status __real_hn_wrapper_plan_with(hn_wrapper *w, const hn_plan_options *options,
+                                      hn_memory_plan *out);
+hn_status __wrap_hn_wrapper_plan_with(hn_wrapper *w, const hn_plan_options *options,
+                                      hn_memory_plan *out);
+hn_status __wrap_hn_wrapper_plan_with(hn_wrapper *w, const hn_plan_options *options,
+                                      hn_memory_plan *out) {
     hn_wbuf before = 0;
-    HN_TRY(__real_hn_wrapper_plan(w, out));
+    HN_TRY(__real_hn_wrapper_plan_with(w, options, out));
     for (hn_wbuf k = 1; plants("memory") && k < w->buffers.count; k++) {
         if (!out->offsets[k] || out->slots[k]) continue;
         if (before && w->buffers.items[k].bytes == w->buffers.items[before].bytes)

@@ -2,9 +2,11 @@
 #include "tool.h"
 
 #include "base/compiler.h"
+#include "base/oserror.h"
 #include "bundle/view.h"
 #include "driver/driver.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -62,6 +64,8 @@ static int choose_product(const tool_options *o) {
         return tool_usage("compile",
                           "only one of --emit, --dump-after and --explain-fusion at a time"),
                -1;
+    if (asked && o->memory_plan)
+        return tool_usage("compile", "--memory-plan is for bundles only"), -1;
     if (asked && (o->json || o->stats))
         return tool_usage("compile", "%s is for bundles only", o->json ? "--json" : "--stats"), -1;
     if (o->dump_after && check_stage(o->dump_after)) return -1;
@@ -211,9 +215,32 @@ static int choose_weights(const tool_options *o, int form, hn_compile_options *e
     return *out_path ? 0 : tool_report(HN_ERROR(HN_OUT_OF_MEMORY, "out of memory"));
 }
 
+/* The picture, and the line in it that says how good the plan is. */
+static hn_status deliver_plan(const tool_options *o, const dump *d) {
+    static const char begin[] = "pool ";
+    const hn_str all = hn_strbuf_str(&d->text);
+    hn_strbuf line;
+    FILE *file = fopen(o->memory_plan, "wb");
+    if (!file) return HN_OS_ERROR(errno, "cannot write '%s'", o->memory_plan);
+    const bool ok = fwrite(all.ptr, 1, all.len, file) == all.len;
+    if (fclose(file) || !ok) return HN_OS_ERROR(errno, "cannot write '%s'", o->memory_plan);
+    const char *at = strstr(all.ptr, begin);
+    if (!at || o->quiet || o->json) return NULL;
+    hn_strbuf_init(&line);
+    hn_strbuf_printf(&line, "%s: %.*s\n", o->memory_plan, (int)strcspn(at, "\"-"), at);
+    hn_status status = tool_print(&line);
+    hn_strbuf_deinit(&line);
+    return status;
+}
+
+static bool ends_in(const char *text, const char *end) {
+    const size_t len = strlen(text), end_len = strlen(end);
+    return len >= end_len && strcmp(text + len - end_len, end) == 0;
+}
+
 int tool_cmd_compile(const tool_options *o) {
     int form = choose_product(o);
-    if (form < 0) return TOOL_USAGE;
+    if (form < 0 || tool_pool_check("compile", o)) return TOOL_USAGE;
     char *weights = NULL;
     hn_compile_options extra = {0};
     int refused = choose_weights(o, form, &extra, &weights);
@@ -228,6 +255,11 @@ int tool_cmd_compile(const tool_options *o) {
         extra.dump_context = &d;
     }
     if (form == PRODUCT_SOURCE) extra.source_dir = o->output;
+    if (o->memory_plan) {
+        extra.dump_after = ends_in(o->memory_plan, ".json") ? "memory-json" : "memory-svg";
+        extra.dump = dump_append;
+        extra.dump_context = &d;
+    }
     hn_compiled *compiled = NULL;
     hn_status status = tool_kind_of(path, &kind);
     if (!status && kind == TOOL_HNB)
@@ -235,6 +267,7 @@ int tool_cmd_compile(const tool_options *o) {
                           "cannot compile '%s': it is a bundle, which is compiled already; run it",
                           path);
     if (!status) status = tool_compile(o, path, extra, &compiled);
+    if (!status && o->memory_plan) status = deliver_plan(o, &d);
     if (!status && form == PRODUCT_BUNDLE) status = deliver_bundle(o, compiled);
     if (!status && form == PRODUCT_DUMP) status = deliver_dump(o, &d);
     if (!status && form == PRODUCT_SOURCE) status = report_project(o, &d);

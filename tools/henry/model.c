@@ -136,7 +136,30 @@ static const char *target_of(const tool_options *options) {
     return options->targets.items[0];
 }
 
+static const char *const pools[] = {[HN_MEMORY_POOL_INTERMEDIATES] = "intermediates",
+                                    [HN_MEMORY_POOL_NONE] = "none",
+                                    [HN_MEMORY_POOL_OUTPUTS] = "outputs",
+                                    [HN_MEMORY_POOL_COMBINED] = "combined",
+                                    NULL};
+
+/* HN_MEMORY_POOL_COMBINED + 1: there is no such mode. */
+static uint32_t pool_of(const tool_options *options) {
+    uint32_t k = 0;
+    while (options->pool && pools[k] && strcmp(pools[k], options->pool) != 0) k++;
+    return k;
+}
+
+int tool_pool_check(const char *command, const tool_options *options) {
+    char near[100];
+    if (pool_of(options) <= HN_MEMORY_POOL_COMBINED) return TOOL_OK;
+    return tool_usage(command, "--pool needs none, intermediates, outputs or combined, not '%s'%s",
+                      options->pool, tool_suggest(options->pool, pools, near));
+}
+
 void tool_compile_options(const tool_options *options, hn_compile_options *out) {
+    out->memory_pool = (hn_memory_pool)pool_of(options);
+    out->donated = options->donated.items;
+    out->donated_count = options->donated.count;
     out->model = options->model_name;
     out->cache_dir = options->cache_dir;
     out->remote_url = options->remote;

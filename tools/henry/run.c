@@ -14,6 +14,7 @@ typedef struct run_state {
     tool_model model;
     hn_tensor **inputs, **outputs;
     uint32_t input_count, output_count;
+    uint32_t *donated; /* indices, as many as --donate is given */
     tool_times times;
     int64_t run_ns;               /* the median of all runs but the first, or the only one */
     tool_difference *differences; /* one for each --expect */
@@ -22,6 +23,22 @@ typedef struct run_state {
 } run_state;
 
 /* --- running --- */
+
+/* The inputs of --donate, by name or number. */
+static hn_status find_donated(run_state *r) {
+    const tool_list *names = &r->options->donated;
+    r->donated = calloc(names->count + 1u, sizeof *r->donated);
+    if (!r->donated) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory");
+    for (uint32_t k = 0; k < names->count; k++) {
+        char *end;
+        const unsigned long number = strtoul(names->items[k], &end, 10);
+        if (names->items[k][0] >= '0' && names->items[k][0] <= '9' && !*end &&
+            number < r->input_count)
+            r->donated[k] = (uint32_t)number;
+        else HN_TRY(hn_module_input_find(r->model.module, names->items[k], &r->donated[k]));
+    }
+    return NULL;
+}
 
 static hn_status prepare(run_state *r) {
     r->input_count = hn_module_input_count(r->model.module);
@@ -36,6 +53,7 @@ static hn_status prepare(run_state *r) {
             HN_INVALID_ARGUMENT, "--expect is given %u times, and the model has %u output%s",
             r->options->expects.count, r->output_count, r->output_count == 1 ? "" : "s");
     if (r->options->compare) HN_TRY(tool_compare_begin(r->options, r->model.module, &r->compare));
+    HN_TRY(find_donated(r));
     return tool_inputs_read(r->model.module, &r->options->inputs, r->inputs);
 }
 
@@ -48,8 +66,10 @@ static hn_status run_once(run_state *r, int64_t *out_ns) {
     tool_tensors_release(r->outputs, r->output_count);
     for (uint32_t k = 0; k < r->output_count; k++) r->outputs[k] = NULL;
     int64_t begin = hn_now_ns();
-    hn_status status =
-        hn_module_run(r->model.module, r->inputs, r->input_count, r->outputs, r->output_count);
+    const hn_run_options options = {.donated = r->donated,
+                                    .donated_count = r->options->donated.count};
+    hn_status status = hn_module_run_with(r->model.module, &options, r->inputs, r->input_count,
+                                          r->outputs, r->output_count);
     *out_ns = hn_now_ns() - begin;
     return status;
 }
@@ -285,6 +305,7 @@ static void deinit(run_state *r) {
     free(r->inputs);
     free(r->outputs);
     free(r->differences);
+    free(r->donated);
     tool_model_deinit(&r->model);
     tool_compare_destroy(r->compare);
 }
@@ -296,6 +317,9 @@ static int check_options(const tool_options *o) {
     if (tool_options_check_with("run", o, "--rtol", compares, "without --expect or --compare") ||
         tool_options_check_with("run", o, "--atol", compares, "without --expect or --compare"))
         return TOOL_USAGE;
+    if (o->donated.count && o->repeat > 1)
+        return tool_usage("run", "--donate is for one run: the next one would find other inputs");
+    if (tool_pool_check("run", o)) return TOOL_USAGE;
     hn_status status = tool_kind_of(o->args.items[0], &kind);
     return status ? tool_report(status) : tool_options_check_kind("run", o, o->args.items[0], kind);
 }

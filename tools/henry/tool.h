@@ -27,10 +27,11 @@ typedef enum tool_kind { TOOL_MODEL = 1, TOOL_HNB = 2 } tool_kind;
 /* All options of all commands; options.c says which command takes which. Strings are argv's. */
 typedef struct tool_options {
     tool_list args; /* what is no option */
-    tool_list inputs, expects, passes, sizes, entries, flags, targets, variables, trusts;
+    tool_list inputs, expects, passes, sizes, entries, flags, targets, variables, trusts, donated;
     const char *output_dir, *output, *cache_dir, *cache_tag, *remote, *stats, *trace, *log,
         *model_name, *target, *emit, *dump_after;
-    const char *device, *weights, *weights_file, *language, *key, *debug_tensors, *compare, *kernel;
+    const char *device, *weights, *weights_file, *language, *key, *debug_tensors, *compare, *kernel,
+        *pool, *memory_plan;
     int64_t threads, repeat, compile_threads, max_bytes, index, limit; /* -1: not given */
     double rtol, atol;                                                 /* negative: by dtype */
     /* a bit for each option of the table in options.c that is on the command line */
@@ -179,6 +180,8 @@ hn_status tool_model_load_kept(const tool_options *options, const char *path, to
 /* hn_compile_file with the options of the command line; a line of progress when stderr is a
  * terminal. */
 /* Sets what the command line says; the other members stay. */
+/* Whether --pool names a mode: TOOL_OK, or TOOL_USAGE after a message. */
+int tool_pool_check(const char *command, const tool_options *options);
 void tool_compile_options(const tool_options *options, hn_compile_options *out);
 /* The same of loading: device, threads, where the weights are. */
 void tool_load_options(const tool_options *options, hn_module_options *out);

@@ -36,7 +36,7 @@ static void fixture_init(fixture *x) {
     EXPECT_OK(hn_interpret(&x->arena, x->graph, &x->input, 1, &x->expected));
     EXPECT_OK(hn_driver_kernels(&x->d));
     EXPECT_OK(hn_driver_wrapper(&x->d, &x->w));
-    EXPECT_OK(hn_driver_plan(x->w, &x->plan));
+    EXPECT_OK(hn_driver_plan(&x->d, x->w, &x->plan));
 }
 
 static void fixture_deinit(fixture *x) {

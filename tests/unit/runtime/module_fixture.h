@@ -175,6 +175,9 @@ static hn_status fixture_place(hn_wrapper *w) {
 
 /* For what the text form of a wrapper does not have; NULL: nothing. */
 static void (*fixture_edit)(hn_wrapper *w);
+/* How memory is planned; kernels' results take the memory of operands if `fixture_reuses`. */
+static hn_plan_options fixture_plan;
+static bool fixture_reuses;
 
 /* Parses `text` (between the braces), plans and prints the bundle. */
 static hn_status program_image(program *p, const char *text, const hn_to_bundle_options *options,
@@ -199,7 +202,8 @@ static hn_status program_image(program *p, const char *text, const hn_to_bundle_
         status = hn_wrapper_verify(p->w);
     }
     if (!status) status = hn_graph_note_weights(p->graph);
-    if (!status) status = hn_wrapper_plan(p->w, &plan);
+    if (!status && fixture_reuses) status = hn_wrapper_reuse(p->w);
+    if (!status) status = hn_wrapper_plan_with(p->w, &fixture_plan, &plan);
     if (!status) status = hn_wrapper_verify(p->w);
     if (!status) status = hn_wrapper_plan_verify(p->w, &plan);
     static const hn_to_bundle_options none;

@@ -2,7 +2,8 @@
  * constant and symbolic sizes and conditionals, and little is wasted. */
 #include "base/trace.h"
 #include "unit/harness.h"
-#include "wrapper/wrapper.h"
+#include "wrapper/donate.h"
+#include "wrapper/order.h"
 
 #include <stdlib.h>
 
@@ -214,6 +215,152 @@ TEST(reuse_and_mutations) {
     EXPECT(plan.offsets[4] && plan.offsets[5] && plan.offsets[4] != plan.offsets[5]);
     EXPECT_INT(as_int(&f, plan.workspaces[HN_DEVICE_CPU]), 4096 + 64);
     teardown(&f);
+}
+
+/* ---- pools, and inputs that are given up ---- */
+
+/* Inputs that some lines read, and some of the last buffers as outputs. */
+static void add_ends(fixture *f, const hn_expr *symbols, uint32_t symbol_count) {
+    for (uint32_t k = 0; k < 3; k++) {
+        const uint32_t input = f->w->inputs.count;
+        hn_expr *dims;
+        hn_wbuf b = 0;
+        dims = hn_arena_alloc(&f->arena, 2 * sizeof *dims);
+        dims[0] = random_bytes(f, symbols, symbol_count), dims[1] = hn_sym_int(f->sym, 1);
+        EXPECT_OK(hn_wrapper_add_buffer(f->w,
+                                        (hn_wbuffer){.kind = HN_WBUF_INPUT,
+                                                     .dtype = HN_DTYPE_U8,
+                                                     .rank = 1,
+                                                     .sizes = dims,
+                                                     .strides = dims + 1,
+                                                     .source = input},
+                                        &b));
+        const hn_winput in = {.name = HN_STR("x"),
+                              .dtype = HN_DTYPE_U8,
+                              .rank = 1,
+                              .sizes = dims,
+                              .strides = dims + 1,
+                              .buffer = b};
+        hn_winput *grown = hn_arena_alloc(&f->arena, (input + 1u) * sizeof *grown);
+        if (input) memcpy(grown, f->w->inputs.items, input * sizeof *grown);
+        grown[input] = in;
+        f->w->inputs.items = grown;
+        f->w->inputs.count = f->w->inputs.cap = input + 1;
+    }
+}
+
+/* Lines at the front that read the inputs, some of whose results may be over them. */
+static void read_inputs(fixture *f) {
+    for (uint32_t k = 0; k < f->w->inputs.count; k++) {
+        const hn_winput *in = &f->w->inputs.items[k];
+        hn_expr bytes = draw(f, 2) ? in->sizes[0] : hn_sym_int(f->sym, 64);
+        hn_woperand operands[2] = {{.buffer = in->buffer, .dtype = HN_DTYPE_U8},
+                                   {.buffer = add_temp(f, bytes),
+                                    .dtype = HN_DTYPE_U8,
+                                    .written = true,
+                                    .over = draw(f, 2)}};
+        EXPECT_OK(hn_wrapper_add_line(f->w, (hn_line){.kind = HN_LINE_KERNEL,
+                                                      .kernel = f->kernel,
+                                                      .operands = operands,
+                                                      .operand_count = 2,
+                                                      .extent = hn_sym_int(f->sym, 1)}));
+        if (draw(f, 2)) EXPECT_OK(hn_wrapper_donate(f->w, k));
+    }
+}
+
+/* Some of the buffers that lines outside of conditionals write. */
+static void add_outputs(fixture *f) {
+    static hn_woutput outputs[8];
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < f->w->lines.count && count < 4; i++) {
+        const hn_line *line = &f->w->lines.items[i];
+        i += line->then_count + line->otherwise_count;
+        const hn_wbuf b = line->operands[line->operand_count - 1].buffer;
+        if (line->kind != HN_LINE_KERNEL || f->w->buffers.items[b].kind != HN_WBUF_TEMP ||
+            b == f->flag || draw(f, 8))
+            continue;
+        f->w->buffers.items[b].kind = HN_WBUF_OUTPUT;
+        outputs[count++] = (hn_woutput){.name = HN_STR("y"), .buffer = b, .dtype = HN_DTYPE_U8};
+    }
+    f->w->outputs.items = outputs;
+    f->w->outputs.count = f->w->outputs.cap = count;
+}
+
+/* Every mode, with constant and symbolic sizes, conditionals and donated inputs: nothing overlaps. */
+TEST(random_programs_in_every_mode) {
+    for (uint32_t seed = 0; seed < 400; seed++) {
+        const hn_plan_options options = {.pool = (hn_pool_mode)(seed % 4)};
+        fixture f;
+        hn_memory_plan plan;
+        setup(&f, 9000 + seed);
+        hn_expr symbols[2] = {hn_sym_symbol(f.sym, HN_STR("s0"), HN_SYMBOL_SIZE, 1, 4096),
+                              hn_sym_symbol(f.sym, HN_STR("s1"), HN_SYMBOL_SIZE, 0, 4096)};
+        const uint32_t symbol_count = seed % 3 ? 0 : 2;
+        add_ends(&f, symbols, symbol_count);
+        read_inputs(&f);
+        random_program(&f, 5 + draw(&f, 60), symbols, symbol_count, seed % 2);
+        add_outputs(&f);
+        EXPECT_OK(hn_wrapper_verify(f.w));
+        if (options.pool != HN_POOL_NONE) {
+            EXPECT_OK(hn_wrapper_order(f.w, &options));
+            EXPECT_OK(hn_wrapper_verify(f.w));
+            EXPECT_OK(hn_wrapper_reuse(f.w));
+        }
+        EXPECT_OK(hn_wrapper_plan_with(f.w, &options, &plan));
+        EXPECT_OK(hn_wrapper_verify(f.w));
+        EXPECT_OK(hn_wrapper_plan_verify(f.w, &plan));
+        EXPECT(hn_memory_plan_bytes(f.w, &plan) >= as_int(&f, plan.live_bound_bytes));
+        for (uint32_t k = 0; k < plan.pool_list.count; k++)
+            EXPECT(options.pool >= HN_POOL_OUTPUTS || plan.pool_list.items[k].input);
+        teardown(&f);
+    }
+}
+
+#define POOL_HEAD                                                                                                                   \
+    "wrapper { buffer b1 : input f32[1024] source 0 buffer b2 : temp f32[1024] bytes(4096) buffer b3 : temp f32[1024] bytes(4096) " \
+    "buffer b4 : output f32[1024] bytes(4096) buffer b5 : output f32[16] bytes(64) kernel k1 : object 0 "
+
+/* The bytes of the workspace and of all pools of fresh memory. */
+static int64_t planned(const char *text, hn_pool_mode pool, int64_t *out_workspace) {
+    fixture f;
+    hn_memory_plan plan;
+    setup(&f, 0);
+    EXPECT_OK(hn_wrapper_parse(&f.arena, f.sym, hn_str_of(text), &f.w));
+    EXPECT_OK(hn_wrapper_verify(f.w));
+    if (pool != HN_POOL_NONE) EXPECT_OK(hn_wrapper_reuse(f.w));
+    EXPECT_OK(hn_wrapper_plan_with(f.w, &(hn_plan_options){pool}, &plan));
+    EXPECT_OK(hn_wrapper_verify(f.w));
+    EXPECT_OK(hn_wrapper_plan_verify(f.w, &plan));
+    *out_workspace = as_int(&f, plan.workspaces[HN_DEVICE_CPU]);
+    const int64_t bytes = hn_memory_plan_bytes(f.w, &plan);
+    teardown(&f);
+    return bytes;
+}
+
+TEST(what_the_modes_share) {
+    static const char text[] = POOL_HEAD
+        "input \"x\" : f32[1024] strides [1] in b1 call k1(b1 f32, out b2 f32) extent(1) "
+        "call k1(b2 f32, out b3 f32) extent(1) call k1(b3 f32, out b4 f32) extent(1) call k1(b4 f32, out b5 f32) extent(1) "
+        "output tensor \"y\" : f32[1024] strides [1] in b4 output tensor \"z\" : f32[16] strides [1] in b5 }";
+    int64_t workspace;
+    EXPECT_INT(planned(text, HN_POOL_INTERMEDIATES, &workspace), 8192);
+    EXPECT_INT(planned(text, HN_POOL_NONE, &workspace), 8192);
+    EXPECT_INT(planned(text, HN_POOL_OUTPUTS, &workspace), 8192 + 4096 + 64);
+    EXPECT_INT(workspace, 8192);
+    EXPECT_INT(planned(text, HN_POOL_COMBINED, &workspace), 8192); /* b4 lies where b2 was */
+    EXPECT_INT(workspace, 0);
+}
+
+/* The last reader of an input may write over it; what begins later lies there, too. */
+TEST(donated_inputs_are_used) {
+    static const char text[] = POOL_HEAD
+        "input \"x\" donated : f32[1024] strides [1] in b1 call k1(b1 f32, out b2 f32 over [0]) extent(1) "
+        "call k1(b2 f32, out b3 f32) extent(1) call k1(b3 f32, out b4 f32) extent(1) call k1(b4 f32, out b5 f32) extent(1) "
+        "output tensor \"y\" : f32[1024] strides [1] in b4 output tensor \"z\" : f32[16] strides [1] in b5 }";
+    int64_t workspace;
+    EXPECT_INT(planned(text, HN_POOL_INTERMEDIATES, &workspace), 4096); /* b3 */
+    EXPECT_INT(planned(text, HN_POOL_NONE, &workspace), 8192);
+    EXPECT_INT(planned(text, HN_POOL_COMBINED, &workspace), 4096); /* b5 follows b3 */
 }
 
 /* The checker itself can fail. */

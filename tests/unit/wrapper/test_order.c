@@ -1,0 +1,197 @@
+/* test_order.c: lines in another order give the same results, need no more memory, and stay where
+ * they are when there is nothing to gain. */
+#include "unit/harness.h"
+#include "wrapper/order.h"
+
+#include <stdlib.h>
+
+typedef struct fixture {
+    hn_arena arena;
+    hn_sym *sym;
+    hn_wrapper *w;
+    uint64_t seed;
+    hn_wkernel kernel;
+    hn_woutput outputs[4];
+} fixture;
+
+static void setup(fixture *f, uint64_t seed) {
+    *f = (fixture){.seed = seed * 0x9e3779b97f4a7c15ull + 1};
+    hn_arena_init(&f->arena);
+    EXPECT_OK(hn_sym_create(&f->arena, &f->sym));
+    EXPECT_OK(hn_wrapper_create(&f->arena, f->sym, NULL, &f->w));
+    EXPECT_OK(hn_wrapper_add_kernel(f->w, (hn_wkernel_info){.name = HN_STR("k")}, &f->kernel));
+}
+static void teardown(fixture *f) { hn_arena_deinit(&f->arena); }
+
+static uint32_t draw(fixture *f, uint32_t limit) {
+    f->seed = f->seed * 6364136223846793005ull + 1442695040888963407ull;
+    return (uint32_t)(f->seed >> 33) % limit;
+}
+
+static hn_wbuf add_buffer(fixture *f, hn_wbuf_kind kind, int64_t bytes) {
+    hn_wbuf b = 0;
+    EXPECT_OK(hn_wrapper_add_buffer(
+        f->w, (hn_wbuffer){.kind = kind, .dtype = HN_DTYPE_U8, .bytes = hn_sym_int(f->sym, bytes)},
+        &b));
+    return b;
+}
+
+/* `label` tells lines apart that read and write the same. */
+static void add_call(fixture *f, hn_wbuf read, hn_wbuf read2, hn_wbuf write, uint32_t label) {
+    hn_woperand operands[3];
+    hn_expr param = hn_sym_int(f->sym, label);
+    uint32_t count = 0;
+    if (read) operands[count++] = (hn_woperand){.buffer = read, .dtype = HN_DTYPE_U8};
+    if (read2) operands[count++] = (hn_woperand){.buffer = read2, .dtype = HN_DTYPE_U8};
+    operands[count++] = (hn_woperand){.buffer = write, .dtype = HN_DTYPE_U8, .written = true};
+    EXPECT_OK(hn_wrapper_add_line(f->w, (hn_line){.kind = HN_LINE_KERNEL,
+                                                  .kernel = f->kernel,
+                                                  .operands = operands,
+                                                  .operand_count = count,
+                                                  .params = &param,
+                                                  .param_count = 1,
+                                                  .extent = hn_sym_int(f->sym, 1)}));
+}
+
+static uint64_t mix(uint64_t a, uint64_t b) {
+    return (a ^ b) * 0x9e3779b97f4a7c15ull + (a >> 29) + b;
+}
+
+/* What the buffers hold in the end, if every line mixes what it reads, what was there, and its
+ * label. */
+static uint64_t run(const fixture *f) {
+    const hn_wrapper *w = f->w;
+    uint64_t *values = calloc(w->buffers.count, sizeof *values), all = 0;
+    for (uint32_t i = 0; values && i < w->lines.count; i++) {
+        const hn_line *line = &w->lines.items[i];
+        uint64_t value = 7;
+        if (line->kind != HN_LINE_KERNEL) continue;
+        value = mix(value, (uint64_t)hn_sym_hint(w->sym, line->params[0], 0));
+        for (uint32_t k = 0; k < line->operand_count; k++)
+            value = mix(value, values[line->operands[k].buffer]);
+        values[line->operands[line->operand_count - 1].buffer] = value;
+    }
+    for (uint32_t b = 0; values && b < w->buffers.count; b++) all = mix(all, values[b]);
+    free(values);
+    return all;
+}
+
+static int64_t planned(const fixture *f, hn_pool_mode pool) {
+    hn_wrapper copy = *f->w;
+    hn_memory_plan plan;
+    hn_arena arena;
+    hn_arena_init(&arena);
+    copy.arena = &arena;
+    EXPECT_OK(hn_wrapper_plan_with(&copy, &(hn_plan_options){pool}, &plan));
+    EXPECT_OK(hn_wrapper_plan_verify(&copy, &plan));
+    const int64_t bytes = hn_memory_plan_bytes(&copy, &plan);
+    hn_arena_deinit(&arena);
+    return bytes;
+}
+
+static void random_program(fixture *f) {
+    hn_wbuf known[24] = {0};
+    const uint32_t lines = 10 + draw(f, 120);
+    for (uint32_t i = 0; i < lines; i++) {
+        const uint32_t at = draw(f, 24);
+        hn_wbuf to = known[draw(f, 24)];
+        if (!to || draw(f, 5)) to = add_buffer(f, HN_WBUF_TEMP, 1 + draw(f, 1u << draw(f, 21)));
+        if (draw(f, 12) == 0)
+            EXPECT_OK(hn_wrapper_add_line(
+                f->w, (hn_line){.kind = HN_LINE_COMMENT, .text = HN_STR("what follows")}));
+        add_call(f, known[draw(f, 24)], known[draw(f, 24)], to, i);
+        known[at] = to;
+    }
+    for (uint32_t k = 0; k < 4; k++) {
+        const hn_line *last = &f->w->lines.items[f->w->lines.count - 1];
+        const hn_wbuf b = last->operands[last->operand_count - 1].buffer;
+        f->w->buffers.items[b].kind = HN_WBUF_OUTPUT;
+        f->outputs[k] = (hn_woutput){.name = HN_STR("y"), .buffer = b, .dtype = HN_DTYPE_U8};
+    }
+    f->w->outputs.items = f->outputs;
+    f->w->outputs.count = f->w->outputs.cap = 4;
+}
+
+TEST(random_programs_compute_the_same) {
+    double before = 0, after = 0;
+    uint32_t changed = 0;
+    for (uint32_t seed = 0; seed < 300; seed++) {
+        const hn_plan_options options = {seed % 2 ? HN_POOL_COMBINED : HN_POOL_INTERMEDIATES};
+        fixture f, g;
+        setup(&f, seed), setup(&g, seed);
+        random_program(&f), random_program(&g);
+        EXPECT_OK(hn_wrapper_verify(f.w));
+        const uint64_t value = run(&f);
+        const int64_t bytes = planned(&f, options.pool);
+        EXPECT_OK(hn_wrapper_order(f.w, &options));
+        EXPECT_OK(hn_wrapper_verify(f.w));
+        EXPECT(run(&f) == value);
+        const int64_t less = planned(&f, options.pool);
+        EXPECT(less <= bytes);
+        changed += less < bytes;
+        before += (double)bytes, after += (double)less;
+        EXPECT_OK(hn_wrapper_order(g.w, &options)); /* the same program: the same order */
+        hn_strbuf a, b;
+        hn_strbuf_init(&a), hn_strbuf_init(&b);
+        hn_wrapper_print(f.w, &a), hn_wrapper_print(g.w, &b);
+        EXPECT_STR(a.ptr, b.ptr);
+        hn_strbuf_deinit(&a), hn_strbuf_deinit(&b);
+        teardown(&f), teardown(&g);
+    }
+    printf("order: %u of 300 programs need less, %.3f of the bytes in all\n", changed,
+           after / before);
+    EXPECT(changed > 20);
+}
+
+/* Forward lines, and beside each one a line whose result only the backward lines read. */
+static void add_layers(fixture *f, uint32_t layers) {
+    enum { SMALL = 1 << 12, LARGE = 1 << 20 };
+    hn_wbuf x = add_buffer(f, HN_WBUF_TEMP, SMALL), saved[16], extra[16];
+    add_call(f, 0, 0, x, 0);
+    for (uint32_t k = 0; k < layers; k++) {
+        saved[k] = x;
+        extra[k] = add_buffer(f, HN_WBUF_TEMP, LARGE);
+        add_call(f, x, 0, extra[k], k);
+        x = add_buffer(f, HN_WBUF_TEMP, SMALL);
+        add_call(f, saved[k], 0, x, k);
+    }
+    for (uint32_t k = layers; k-- > 0;) {
+        const hn_wbuf next = add_buffer(f, HN_WBUF_TEMP, SMALL);
+        add_call(f, x, saved[k], next, k);
+        x = add_buffer(f, HN_WBUF_TEMP, SMALL);
+        add_call(f, next, extra[k], x, k);
+    }
+}
+
+TEST(what_only_the_backward_pass_reads_is_computed_there) {
+    const hn_plan_options options = {HN_POOL_INTERMEDIATES};
+    fixture f;
+    setup(&f, 0);
+    add_layers(&f, 12);
+    EXPECT(planned(&f, options.pool) > 12 << 20);
+    EXPECT_OK(hn_wrapper_order(f.w, &options));
+    EXPECT(planned(&f, options.pool) < (1 << 20) + (128 << 10));
+    teardown(&f);
+}
+
+TEST(nothing_moves_without_a_gain) {
+    const hn_plan_options options = {HN_POOL_INTERMEDIATES};
+    hn_strbuf before, after;
+    fixture f;
+    setup(&f, 1);
+    hn_wbuf previous = 0;
+    for (uint32_t i = 0; i < 40; i++) {
+        const hn_wbuf b = add_buffer(&f, HN_WBUF_TEMP, 1 << 20);
+        add_call(&f, previous, 0, b, i);
+        previous = b;
+    }
+    hn_strbuf_init(&before), hn_strbuf_init(&after);
+    hn_wrapper_print(f.w, &before);
+    EXPECT_OK(hn_wrapper_order(f.w, &options));
+    hn_wrapper_print(f.w, &after);
+    EXPECT_STR(after.ptr, before.ptr);
+    hn_strbuf_deinit(&before), hn_strbuf_deinit(&after);
+    teardown(&f);
+}
+
+TEST_MAIN
