@@ -115,9 +115,36 @@ static void add_options(hn_str list, const char *option, hn_strbuf *line) {
     hn_strbuf_deinit(&storage);
 }
 
+/* Is the variable, "NAME=VALUE", one that the host has set, and not the job? */
+static bool is_of_host(const hn_toolchain_row *row, const char *item) {
+    for (const char *const *name = row->env_names; name && *name; name++) {
+        size_t len = strlen(*name);
+        if (strncmp(item, *name, len) == 0 && item[len] == '=') return true;
+    }
+    return false;
+}
+
+/* What the host has set stands before the command, for a job may not set it: "env NAME=VALUE henry". */
+static void add_environment(const hn_toolchain_row *row, hn_str env, hn_strbuf *own,
+                            hn_tool_args *start) {
+    const char *item;
+    while (hn_list_next(&env, &item)) {
+        if (!row || !is_of_host(row, item)) {
+            hn_strbuf_append(own, item, strlen(item) + 1);
+            continue;
+        }
+        if (!start->count) hn_tool_args_add(start, "env");
+        hn_tool_args_add(start, item);
+    }
+}
+
 void hn_job_command_print(const hn_job_command *command, hn_strbuf *out) {
-    const hn_toolchain_row *row;
+    const hn_toolchain_row *row = NULL;
     hn_tool_args start = {.count = 0};
+    hn_strbuf own;
+    hn_strbuf_init(&own);
+    hn_status unknown = hn_toolchain_row_find(hn_str_of(command->language), &row);
+    add_environment(row, command->env, &own, &start);
     hn_tool_args_add_all(&start, (const char *const[]){"henry", "kernel", "compile",
                                                        command->path ? command->path : "SOURCE",
                                                        "--language", command->language, NULL});
@@ -126,12 +153,12 @@ void hn_job_command_print(const hn_job_command *command, hn_strbuf *out) {
     add_options(command->target, "--target", out);
     add_options(command->flags, "--flag", out);
     /* The command line adds a flag of its own when none says how to optimise. */
-    hn_status unknown = hn_toolchain_row_find(hn_str_of(command->language), &row);
-    if (!unknown && row->default_flag && !hn_flags_have_level(command->flags))
+    if (row && row->default_flag && !hn_flags_have_level(command->flags))
         hn_strbuf_puts(out, " --flag=-O0");
-    hn_status_free(unknown);
-    add_options(command->env, "--env", out);
+    add_options(hn_strbuf_str(&own), "--env", out);
     hn_strbuf_puts(out, " -o /dev/null");
+    hn_status_free(unknown);
+    hn_strbuf_deinit(&own);
 }
 
 /* ---- a driver in its directory ---- */

@@ -25,3 +25,6 @@ again c .c --entry nothing
 again c++ .cc --entry nothing
 again cuda .cu --target sm_90 --entry nothing
 again nvcc .cu --target sm_90 --entry nothing
+# A variable that the compiler reads and a job may not set stands before the command.
+LD_LIBRARY_PATH="/no such/folder" again c .c --entry nothing
+sed -n 's/.*to run it again: \(.* henry\) kernel.*/\1/p' err

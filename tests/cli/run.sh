@@ -6,7 +6,7 @@
 set -u
 cd "$(dirname "$0")" || exit 2
 here=$PWD
-unset HENRY_REDIS_URL
+unset HENRY_REDIS_URL LD_LIBRARY_PATH COMPILER_PATH GCC_EXEC_PREFIX
 export HENRY=${HENRY_TEST_BUILD:-$here/../../build}/henry DATA=$here/../../examples/data/digits
 work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
