@@ -15,15 +15,34 @@ static const char *target_name(const hn_bundle *b, uint32_t target) {
     return hn_bundle_text(b, b->targets[target].name);
 }
 
+/* The names of what a target needs. Owns: the caller; NULL without memory. */
+static const char **list_features(const hn_bundle *b, const hnb_target *t) {
+    const char **list = calloc(t->feature_count + 1u, sizeof *list);
+    for (uint32_t k = 0; list && k < t->feature_count; k++)
+        list[k] = hn_bundle_text(b, b->features[t->features + k]);
+    return list;
+}
+
 /* How well the device that is wanted runs the code of a target (hn_device_ops.fitness); -1: not at
  * all, and `why` gets what is missing. */
 static int fitness(const hn_module *m, uint32_t target, hn_strbuf *why) {
     const hnb_target *t = &m->view.targets[target];
-    const hn_device_ops *device = hn_device_ops_of_target(t->kind);
-    if (device) return device->fitness(&m->view, t, hn_places_number_of(m, device->kind), why);
-    hn_strbuf_printf(why, "is for %s, which this library does not run programs on",
-                     hn_bundle_target_kind_name(t->kind));
-    return -1;
+    const hn_device_ops *device = hn_device_ops_of(hn_bundle_target_device(t->kind));
+    if (!device) {
+        hn_strbuf_printf(why, "is for %s, which this library does not run programs on",
+                         hn_bundle_target_kind_name(t->kind));
+        return -1;
+    }
+    const char **features = list_features(&m->view, t);
+    const hn_device_code code = {.name = target_name(&m->view, target),
+                                 .machine = t->machine,
+                                 .features = features,
+                                 .feature_count = t->feature_count};
+    int fits = -1;
+    if (features) fits = device->fitness(&code, hn_places_number_of(m, device->kind), why);
+    else hn_strbuf_puts(why, "cannot be looked at: out of memory");
+    free(features);
+    return fits;
 }
 
 /* The same; what is missing is added to a list. */

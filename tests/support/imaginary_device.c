@@ -128,9 +128,8 @@ static const char *imaginary_target(const char *wanted) {
     return strcmp(wanted, "imaginary") == 0 ? "imaginary" : NULL;
 }
 
-static int imaginary_fitness(const hn_bundle *b, const hnb_target *t, uint32_t number,
-                             hn_strbuf *why) {
-    (void)b, (void)t, (void)number, (void)why;
+static int imaginary_fitness(const hn_device_code *code, uint32_t number, hn_strbuf *why) {
+    (void)code, (void)number, (void)why;
     return 0;
 }
 
@@ -457,7 +456,6 @@ static const hn_device_operations operations = {
 
 const hn_device_ops imaginary_device = {
     .kind = HN_DEVICE_OPENCL,
-    .target = HNB_TARGET_OPENCL,
     .target_named = imaginary_target,
     .fitness = imaginary_fitness,
     .open = imaginary_open,

@@ -6,6 +6,7 @@
 #include "base/compiler.h"
 #include "base/cpu.h"
 #include "base/library.h"
+#include "bundle/format.h"
 #include "runtime/cpu.h"
 
 #include <stdlib.h>
@@ -34,16 +35,15 @@ static const char *target_named(const char *wanted) {
     return level ? level->name : NULL;
 }
 
-static int fitness(const hn_bundle *b, const hnb_target *t, uint32_t number, hn_strbuf *why) {
+static int fitness(const hn_device_code *code, uint32_t number, hn_strbuf *why) {
     (void)number;
-    if (t->machine != HNB_MACHINE_HERE) {
-        hn_strbuf_printf(why, "is for ELF machine %u, not %d", t->machine, HNB_MACHINE_HERE);
+    if (code->machine != HNB_MACHINE_HERE) {
+        hn_strbuf_printf(why, "is for ELF machine %u, not %d", code->machine, HNB_MACHINE_HERE);
         return -1;
     }
-    for (uint32_t k = 0; k < t->feature_count; k++) {
-        const hnb_str feature = b->features[t->features + k];
-        if (hn_cpu_has(hn_bundle_str(b, feature))) continue;
-        hn_strbuf_printf(why, "needs '%s', which this CPU lacks", hn_bundle_text(b, feature));
+    for (uint32_t k = 0; k < code->feature_count; k++) {
+        if (hn_cpu_has(hn_str_of(code->features[k]))) continue;
+        hn_strbuf_printf(why, "needs '%s', which this CPU lacks", code->features[k]);
         return -1;
     }
     return 0;
@@ -177,7 +177,6 @@ static hn_status cpu_finish(hn_queue *queue, hn_device_fault *out) {
 
 const hn_device_ops hn_device_cpu = {
     .kind = HN_DEVICE_CPU,
-    .target = HNB_TARGET_CPU,
     .dlpack_type = 1,
     .target_named = target_named,
     .fitness = fitness,

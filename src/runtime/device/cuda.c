@@ -30,8 +30,7 @@ static hn_status find_device(uint32_t number, hn_cuda_device *out) {
     return hn_cuda_device_get(&cuda, number, out);
 }
 
-static int fitness(const hn_bundle *b, const hnb_target *target, uint32_t number, hn_strbuf *why) {
-    const char *name = hn_bundle_text(b, target->name);
+static int fitness(const hn_device_code *code, uint32_t number, hn_strbuf *why) {
     hn_cuda_device device;
     hn_status status = find_device(number, &device);
     if (status) {
@@ -39,7 +38,7 @@ static int fitness(const hn_bundle *b, const hnb_target *target, uint32_t number
         hn_status_free(status);
         return -1;
     }
-    const int fits = hn_arch_fitness(name, (int)device.arch);
+    const int fits = hn_arch_fitness(code->name, (int)device.arch);
     if (fits < 0)
         hn_strbuf_printf(why, "does not run on cuda:%u, '%s', which is sm_%u", number, device.name,
                          device.arch);
@@ -408,7 +407,6 @@ static void *cuda_handle(hn_queue *queue) { return ((cuda_queue *)queue)->stream
 
 const hn_device_ops hn_device_cuda = {
     .kind = HN_DEVICE_CUDA,
-    .target = HNB_TARGET_CUDA,
     .takes_callers = true,
     .pins_copy_memory = true,
     .keeps_layouts = true,

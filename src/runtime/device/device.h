@@ -28,10 +28,11 @@
 #ifndef HN_RUNTIME_DEVICE_DEVICE_H
 #define HN_RUNTIME_DEVICE_DEVICE_H
 
+#include "base/str.h"
 #include "base/team.h"
-#include "bundle/view.h"
 #include "henry/abi/kernel_abi.h"
-#include "henry/module.h"
+#include "henry/allocator.h"
+#include "henry/tensor.h"
 #include "ops/cpu/ext.h"
 
 #include <stdatomic.h>
@@ -52,6 +53,14 @@ typedef struct hn_device_facts {
     /* its addresses are those that its driver gives to everybody: callers may bring memory of it */
     bool has_addresses;
 } hn_device_facts;
+
+/* What machine code is for, as a bundle says it. */
+typedef struct hn_device_code {
+    const char *name;            /* "sm_90"; of CPUs "x86-64-v3" */
+    uint32_t machine;            /* of CPUs: ELF's number of the instruction set */
+    const char *const *features; /* of CPUs: what the code needs */
+    uint32_t feature_count;
+} hn_device_code;
 
 typedef struct hn_device_options {
     uint32_t number; /* which device of the kind */
@@ -175,11 +184,10 @@ typedef struct hn_device_operations {
 } hn_device_operations;
 
 struct hn_device_ops {
-    hn_device_kind kind;    /* of buffers and tensors */
-    hnb_target_kind target; /* of code that it runs */
-    bool takes_callers;     /* a context and an allocator of the caller's */
-    bool keeps_layouts;     /* launches that are given again have one */
-    bool pins_copy_memory;  /* hn_queue_options.copy_memory is used */
+    hn_device_kind kind;   /* of buffers, tensors and code */
+    bool takes_callers;    /* a context and an allocator of the caller's */
+    bool keeps_layouts;    /* launches that are given again have one */
+    bool pins_copy_memory; /* hn_queue_options.copy_memory is used */
     /* DLPack's numbers of its memory, and of memory of the host that its driver has pinned; 0: it
      * has none */
     int32_t dlpack_type, dlpack_pinned_type;
@@ -189,10 +197,10 @@ struct hn_device_ops {
     /* The number of the device that users call so, behind the colon: "GPU-8f2c". NULL: devices of
      * this kind have numbers only. Errors: as `open`; invalid-argument. */
     hn_status (*number_of)(const char *name, uint32_t *out);
-    /* How well the device of this number runs the code of a target of the row's kind: 0, or more
-     * when it is better than others; -1: not at all. Then `why` gets what is missing: "needs
-     * 'avx512f', which this CPU lacks". */
-    int (*fitness)(const hn_bundle *b, const hnb_target *target, uint32_t number, hn_strbuf *why);
+    /* How well the device of this number runs code for the row's kind: 0, or more when it is better
+     * than others; -1: not at all. Then `why` gets what is missing: "needs 'avx512f', which this CPU
+     * lacks". */
+    int (*fitness)(const hn_device_code *code, uint32_t number, hn_strbuf *why);
 
     /* Errors: not-found without such a device; device; out-of-memory. */
     hn_status (*open)(const hn_device_options *options, hn_dev **out);
@@ -278,9 +286,8 @@ struct hn_device_ops {
 
 /* ---- devices.c ---- */
 
-/* The row of a kind, of a bundle's target; NULL: this library has none. */
+/* The row of a kind; NULL: this library has none. */
 const hn_device_ops *hn_device_ops_of(uint32_t kind);
-const hn_device_ops *hn_device_ops_of_target(uint32_t target_kind);
 /* The row of the host itself, which every library has. */
 const hn_device_ops *hn_device_ops_of_host(void);
 /* The name that bundles give to the target that users call so; `wanted` itself when no row knows

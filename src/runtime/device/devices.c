@@ -17,12 +17,6 @@ const hn_device_ops *hn_device_ops_of(uint32_t kind) {
     return NULL;
 }
 
-const hn_device_ops *hn_device_ops_of_target(uint32_t target_kind) {
-    for (size_t k = 0; k < HN_COUNT_OF(rows); k++)
-        if ((uint32_t)rows[k]->target == target_kind) return rows[k];
-    return NULL;
-}
-
 const hn_device_ops *hn_device_ops_of_host(void) { return &hn_device_cpu; }
 
 const char *hn_device_target_named(const char *wanted) {

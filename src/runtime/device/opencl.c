@@ -12,11 +12,11 @@ static const char *target_named(const char *wanted) {
     return strcmp(wanted, "opencl") == 0 ? "opencl" : NULL;
 }
 
-static int fitness(const hn_bundle *b, const hnb_target *target, uint32_t number, hn_strbuf *why) {
+static int fitness(const hn_device_code *code, uint32_t number, hn_strbuf *why) {
     hn_opencl cl;
     hn_opencl_device devices[HN_OPENCL_DEVICES_MAX];
     uint32_t count;
-    (void)b, (void)target, (void)number;
+    (void)code, (void)number;
     hn_status status = hn_opencl_load(&cl);
     if (!status) status = hn_opencl_devices(&cl, devices, &count);
     if (!status) return 0;
@@ -176,7 +176,6 @@ static void *opencl_handle(hn_queue *queue) { return ((opencl_queue *)queue)->qu
 
 const hn_device_ops hn_device_opencl = {
     .kind = HN_DEVICE_OPENCL,
-    .target = HNB_TARGET_OPENCL,
     .target_named = target_named,
     .fitness = fitness,
     .open = opencl_open,
