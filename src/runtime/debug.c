@@ -40,12 +40,32 @@ static hn_debug_call *call_of(hn_debug *d, const hn_step_info *step, bool *out_i
  * `before` to `after`, which finds them by the hook's note. */
 typedef struct copies {
     uint32_t count;
-    uint8_t *of[];
+    hn_debug_copy of[];
 } copies;
 
 static void copies_free(copies *all) {
-    for (uint32_t k = 0; all && k < all->count; k++) free(all->of[k]);
+    for (uint32_t k = 0; all && k < all->count; k++) {
+        free(all->of[k].host);
+        if (all->of[k].remote) hn_dev_free(all->of[k].queue->dev, all->of[k].remote);
+    }
     free(all);
+}
+
+/* On the device, if it has room: the host seldom needs it. */
+static bool copy_there(const hn_step_info *step, const hn_step_operand *o, hn_debug_copy *out) {
+    const hn_module *m = step->run->m;
+    const hn_place place = hn_place_of(m, o->device.kind);
+    hn_dev *dev = hn_place_dev(m, place);
+    if (dev->facts.is_host) return false;
+    *out = (hn_debug_copy){.remote = hn_dev_alloc(dev, (size_t)o->bytes),
+                           .queue = step->run->c->places[place].queue};
+    if (!out->remote) return false;
+    hn_status status = dev->ops->copy(out->queue, out->remote, o->data, (size_t)o->bytes);
+    if (!status) return true;
+    hn_status_free(status);
+    hn_dev_free(dev, out->remote);
+    out->remote = NULL;
+    return false;
 }
 
 static hn_status copy_operand(const hn_step_info *step, uint32_t k, const hn_step_operand *o,
@@ -55,12 +75,15 @@ static hn_status copy_operand(const hn_step_info *step, uint32_t k, const hn_ste
         if (!*all) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a debugger");
         (*all)->count = step->operand_count;
     }
-    uint8_t *copy = malloc((size_t)o->bytes);
+    if (copy_there(step, o, &(*all)->of[k])) return NULL;
+    void *copy = malloc((size_t)o->bytes);
     if (!copy)
         return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a copy of %lld bytes",
                         (long long)o->bytes);
-    (*all)->of[k] = copy;
-    return hn_step_operand_read(step, k, copy, (size_t)o->bytes);
+    hn_status status = hn_step_operand_read(step, k, copy, (size_t)o->bytes);
+    if (status) free(copy);
+    else (*all)->of[k].host = copy;
+    return status;
 }
 
 /* Whether the step reads the same tensor as an earlier operand. */
@@ -113,14 +136,18 @@ static hn_status before(void *user, const hn_step_info *step, uint64_t *note) {
     return status;
 }
 
+static hn_debug_copy *copy_of(copies *kept, uint32_t k) {
+    return kept && (kept->of[k].host || kept->of[k].remote) ? &kept->of[k] : NULL;
+}
+
 static hn_status look_after(hn_debug *d, hn_debug_call *call, const hn_step_info *step,
-                            const copies *kept) {
+                            copies *kept) {
     for (uint32_t k = 0; k < step->operand_count; k++) {
         hn_step_operand o;
         HN_TRY(hn_step_operand_get(step, k, &o));
         if (!o.buffer || !o.is_written) continue;
         if (hn_debug_wants_step(d, step) && hn_debug_wants_tensor(d, step, &o))
-            HN_TRY(hn_debug_look(d, call, HN_DEBUG_AFTER, step, k, kept ? kept->of[k] : NULL));
+            HN_TRY(hn_debug_look(d, call, HN_DEBUG_AFTER, step, k, copy_of(kept, k)));
         else call->seen[o.buffer].mark = 0; /* what was seen of it is past */
     }
     return NULL;

@@ -50,8 +50,17 @@ typedef struct hn_debug_tensor {
     const hn_step_info *step;
     const hn_step_operand *operand;
     hn_debug_seen *seen;
+    hn_queue *queue;  /* of the device that has the tensor; NULL: the host can read it */
     const void *data; /* on the host; NULL: no elements, or not needed */
+    void *own;        /* what `data` is, when it is a copy; owned */
 } hn_debug_tensor;
+
+/* A copy of what memory had before a step: on the device that has it, until the host needs it. */
+typedef struct hn_debug_copy {
+    void *host;      /* owned; NULL: there is none */
+    void *remote;    /* owned; NULL: there is none */
+    hn_queue *queue; /* of `remote` */
+} hn_debug_copy;
 
 /* debug_options.c */
 /* Reads the text of henry/debug.h into options whose strings lie in `storage`. Errors:
@@ -72,17 +81,19 @@ bool hn_debug_wants_tensor(const hn_debug *d, const hn_step_info *step, const hn
 /* Looks at an operand of a step. `before`: what memory had before the step; NULL: all is to be
  * looked at. */
 hn_status hn_debug_look(hn_debug *d, hn_debug_call *call, hn_debug_when when,
-                        const hn_step_info *step, uint32_t k, const uint8_t *before) HN_MUST_USE;
+                        const hn_step_info *step, uint32_t k, hn_debug_copy *before) HN_MUST_USE;
 /* Looks at the inputs of the model, before the first step. */
 hn_status hn_debug_look_at_inputs(hn_debug *d, hn_debug_call *call,
                                   const hn_step_info *step) HN_MUST_USE;
 
 /* debug_check.c */
 bool hn_debug_has_bad(hn_scalar_type type); /* whether there are elements that CHECK looks for */
-/* The error of CHECK, when the tensor has an element that is the fault of the step. `before`: as of
- * hn_debug_look. */
+/* Whether hn_debug_check reads the elements of a tensor with these statistics. */
+bool hn_debug_check_reads(const hn_debug *d, const hn_tensor_stats *stats, bool has_before);
+/* The error of CHECK, when the tensor has an element that is the fault of the step. `before`: what
+ * the memory had before the step; NULL: all elements count. */
 hn_status hn_debug_check(const hn_debug *d, const hn_debug_tensor *t,
-                         const uint8_t *before) HN_MUST_USE;
+                         const void *before) HN_MUST_USE;
 
 /* debug_say.c */
 /* Says a line. Takes over `text`. With d->lock held, as the others. Errors: the sink's. */

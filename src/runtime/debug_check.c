@@ -13,6 +13,10 @@ static bool is_bad(const hn_debug *d, const hn_tensor_stats *s) {
     return s->nan_count || (s->inf_count && !d->options.ignore_inf);
 }
 
+bool hn_debug_check_reads(const hn_debug *d, const hn_tensor_stats *s, bool has_before) {
+    return is_bad(d, s) && (has_before || (d->options.ignore_inf && !isnan(s->first_bad_value)));
+}
+
 /* The first element that is bad, in row-major order, and that is not as it was `before`, which may be
  * NULL; -1: there is none. Slow, and asked only when there are bad ones. */
 static int64_t find_bad(const hn_debug *d, const hn_debug_tensor *t, const uint8_t *before,
@@ -60,13 +64,13 @@ static hn_status check_error(const hn_debug_tensor *t, int64_t index, double val
 
 /* Of a tensor that several steps write, an element that the step has changed is the step's. When all
  * parts are written the others count, too: the memory may have had the same bits before. */
-hn_status hn_debug_check(const hn_debug *d, const hn_debug_tensor *t, const uint8_t *before) {
+hn_status hn_debug_check(const hn_debug *d, const hn_debug_tensor *t, const void *before) {
     const hn_tensor_stats *s = &t->seen->stats;
     double value = s->first_bad_value;
     bool is_old = false;
     if (!is_bad(d, s)) return NULL;
     int64_t index = s->first_bad;
-    if (before || (d->options.ignore_inf && !isnan(value))) index = find_bad(d, t, before, &value);
+    if (hn_debug_check_reads(d, s, before != NULL)) index = find_bad(d, t, before, &value);
     if (index < 0 && before && !t->operand->is_partial) {
         index = find_bad(d, t, NULL, &value);
         is_old = true;

@@ -3,83 +3,117 @@
 #include "runtime/debug.h"
 
 #include "base/require.h"
-#include "runtime/tensor_stats.h"
+#include "runtime/device_stats.h"
 
 #include <stdlib.h>
 
-/* ---- the statistics of an operand ---- */
+/* ---- content and statistics ---- */
 
-/* The memory of a tensor of a step where the host can read it. `*out_own`: to be freed. */
-static hn_status fetch(const hn_step_info *step, uint32_t k, const hn_step_operand *o,
-                       const void **out, void **out_own) {
+/* Of an operand of a step, which may have nothing to read. */
+static hn_status begin(const hn_step_info *step, uint32_t k, const hn_step_operand *o,
+                       hn_debug_tensor *t) {
     const hn_module *m = step->run->m;
-    *out = o->data;
-    *out_own = NULL;
+    const hn_place place = hn_place_of(m, o->device.kind);
     if (!o->has_shape || (!o->data && o->bytes))
         return HN_ERROR(HN_INVALID_ARGUMENT, "operand %u of the step has nothing to read", k);
-    if (!o->bytes || hn_place_dev(m, hn_place_of(m, o->device.kind))->facts.is_host) return NULL;
-    void *copy = malloc((size_t)o->bytes);
+    t->step = step;
+    t->operand = o;
+    if (hn_place_dev(m, place)->facts.is_host) t->data = o->data;
+    else t->queue = step->run->c->places[place].queue;
+    return NULL;
+}
+
+/* Memory of a device, in memory of the host, which the caller frees. */
+static hn_status copy_out(hn_queue *queue, const void *from, int64_t bytes, void **out) {
+    void *copy = malloc((size_t)bytes);
     if (!copy)
-        return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a copy of %lld bytes",
-                        (long long)o->bytes);
-    hn_status status = hn_step_operand_read(step, k, copy, (size_t)o->bytes);
+        return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a copy of %lld bytes", (long long)bytes);
+    hn_status status = queue->dev->ops->read(queue, copy, from, (size_t)bytes);
     if (status) free(copy);
-    else *out = *out_own = copy;
+    else *out = copy;
     return status;
 }
 
-/* The one place that computes them: a device may do it itself here one day. */
-static void stats_of(const hn_step_info *step, const hn_step_operand *o, const void *data,
-                     hn_tensor_stats *out) {
-    hn_context *c = step->run->c;
-    hn_tensor_stats_get(&(hn_stats_tensor){.type = o->type,
-                                           .rank = o->rank,
-                                           .sizes = o->sizes,
-                                           .strides = o->strides,
-                                           .data = data},
-                        &c->team, c->threads, out);
+/* Brings the content where the host can read it. */
+static hn_status fetch(hn_debug_tensor *t) {
+    const hn_step_operand *o = t->operand;
+    if (!t->queue || t->own || !o->bytes) return NULL;
+    HN_TRY(copy_out(t->queue, o->data, o->bytes, &t->own));
+    t->data = t->own;
+    return NULL;
+}
+
+/* A device makes them itself, where the tensor is. */
+static hn_status get_stats(hn_debug_tensor *t, hn_tensor_stats *out) {
+    const hn_step_run *run = t->step->run;
+    const hn_step_operand *o = t->operand;
+    hn_stats_tensor s = {.type = o->type,
+                         .rank = o->rank,
+                         .sizes = o->sizes,
+                         .strides = o->strides,
+                         .data = o->data};
+    if (t->queue && hn_device_stats_get(run->c, run->m, t->step->index, &s, out)) return NULL;
+    HN_TRY(fetch(t));
+    s.data = t->data;
+    hn_tensor_stats_get(&s, &run->c->team, run->c->threads, out);
+    return NULL;
 }
 
 hn_status hn_step_operand_stats(const hn_step_info *step, uint32_t operand, hn_tensor_stats *out) {
     hn_step_operand o;
-    const void *data;
-    void *own;
+    hn_debug_tensor t = {.data = NULL};
     HN_REQUIRE(out, "out");
     HN_TRY(hn_step_operand_get(step, operand, &o));
-    HN_TRY(fetch(step, operand, &o, &data, &own));
-    stats_of(step, &o, data, out);
-    free(own);
-    return NULL;
+    HN_TRY(begin(step, operand, &o, &t));
+    hn_status status = get_stats(&t, out);
+    free(t.own);
+    return status;
 }
 
 /* ---- one tensor ---- */
 
 /* Says, saves or checks what is known. With d->lock held. */
-static hn_status report(hn_debug *d, const hn_debug_tensor *t, const uint8_t *before) {
+static hn_status report(hn_debug *d, const hn_debug_tensor *t, const hn_debug_copy *before) {
     hn_status status = NULL;
-    if (d->options.level == HN_DEBUG_CHECK) return hn_debug_check(d, t, before);
+    if (d->options.level == HN_DEBUG_CHECK)
+        return hn_debug_check(d, t, before ? before->host : NULL);
     if (d->options.level == HN_DEBUG_SAVE) status = hn_debug_files_save(d, t);
     return status ? hn_debug_say_trouble(d, t, status) : hn_debug_say_tensor(d, t);
 }
 
-/* Looks at memory of the host. The lock is not held while all of it is read. */
-static hn_status examine(hn_debug *d, hn_debug_tensor *t, uint64_t mark, const uint8_t *before) {
-    hn_tensor_stats stats = {.first_bad = -1};
-    const bool is_saved = d->options.level == HN_DEBUG_SAVE;
-    if (!is_saved) stats_of(t->step, t->operand, t->data, &stats);
-    pthread_mutex_lock(&d->lock);
-    t->seen->mark = mark;
-    t->seen->stats = stats;
-    free(t->seen->file);
-    t->seen->file = NULL;
-    hn_status status = report(d, t, before);
-    pthread_mutex_unlock(&d->lock);
-    return status;
+/* What the level asks for, of the tensor and of what was there before. CHECK wants the content of
+ * few tensors only. */
+static hn_status gather(const hn_debug *d, hn_debug_tensor *t, hn_debug_copy *before,
+                        hn_tensor_stats *out) {
+    if (d->options.level == HN_DEBUG_SAVE) return fetch(t);
+    HN_TRY(get_stats(t, out));
+    if (d->options.level != HN_DEBUG_CHECK || !hn_debug_check_reads(d, out, before != NULL))
+        return NULL;
+    if (before && before->remote && !before->host)
+        HN_TRY(copy_out(t->queue, before->remote, t->operand->bytes, &before->host));
+    return fetch(t);
 }
 
 static hn_status trouble(hn_debug *d, const hn_debug_tensor *t, hn_status why) {
     pthread_mutex_lock(&d->lock);
     hn_status status = hn_debug_say_trouble(d, t, why);
+    pthread_mutex_unlock(&d->lock);
+    return status;
+}
+
+/* The lock is not held while the tensor is read. What ends the run is looked at by the next one,
+ * too: a weight may be the fault of every run. */
+static hn_status examine(hn_debug *d, hn_debug_tensor *t, uint64_t mark, hn_debug_copy *before) {
+    hn_tensor_stats stats = {.first_bad = -1};
+    hn_status status = gather(d, t, before, &stats);
+    if (status) return trouble(d, t, status);
+    pthread_mutex_lock(&d->lock);
+    t->seen->mark = mark;
+    t->seen->stats = stats;
+    free(t->seen->file);
+    t->seen->file = NULL;
+    status = report(d, t, before);
+    if (status) t->seen->mark = 0;
     pthread_mutex_unlock(&d->lock);
     return status;
 }
@@ -103,10 +137,9 @@ static bool was_seen(hn_debug *d, const hn_debug_tensor *t, uint64_t mark, bool 
 }
 
 hn_status hn_debug_look(hn_debug *d, hn_debug_call *call, hn_debug_when when,
-                        const hn_step_info *step, uint32_t k, const uint8_t *before) {
+                        const hn_step_info *step, uint32_t k, hn_debug_copy *before) {
     hn_step_operand o;
     hn_status status = hn_step_operand_get(step, k, &o);
-    void *own = NULL;
     if (status || !o.buffer) return status;
     const bool is_constant = is_weight(d->m, o.buffer);
     const uint64_t mark = is_constant ? step->run->c->weights->id : step->call;
@@ -119,9 +152,9 @@ hn_status hn_debug_look(hn_debug *d, hn_debug_call *call, hn_debug_when when,
         (!hn_debug_has_bad(o.type) || (when == HN_DEBUG_BEFORE && o.is_partial)))
         return NULL;
     if (was_seen(d, &t, mark, is_constant, &status)) return status;
-    status = fetch(step, k, &o, &t.data, &own);
+    status = begin(step, k, &o, &t);
     status = status ? trouble(d, &t, status) : examine(d, &t, mark, before);
-    free(own);
+    free(t.own);
     return status;
 }
 
@@ -170,29 +203,11 @@ static hn_step_operand operand_of(const hn_module *m, uint32_t input, const hn_t
     return o;
 }
 
-static hn_status fetch_input(const hn_step_info *step, const hn_tensor *tensor,
-                             const hn_step_operand *o, const void **out, void **out_own) {
-    const hn_module *m = step->run->m;
-    *out = o->data;
-    *out_own = NULL;
-    if (hn_tensor_is_on_host(tensor) || !o->bytes) return NULL;
-    void *copy = malloc((size_t)o->bytes);
-    if (!copy)
-        return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a copy of %lld bytes",
-                        (long long)o->bytes);
-    hn_status status = m->device->ops->read(step->run->c->places[HN_PLACE_KERNELS].queue, copy,
-                                            o->data, (size_t)o->bytes);
-    if (status) free(copy);
-    else *out = *out_own = copy;
-    return status;
-}
-
 static hn_status look_at_input(hn_debug *d, hn_debug_call *call, const hn_step_info *step,
                                uint32_t k) {
     const hn_module *m = step->run->m;
     const hn_tensor *tensor = step->run->c->inputs[k];
     const char *name = hn_input_name(&m->view, k);
-    void *own = NULL;
     if (!tensor) return NULL;
     if (m->view.inputs[k].kind != HNB_VALUE_TENSOR)
         return d->options.level == HN_DEBUG_STATS ? say_number(d, step, name, tensor) : NULL;
@@ -203,9 +218,10 @@ static hn_status look_at_input(hn_debug *d, hn_debug_call *call, const hn_step_i
                          .step = step,
                          .operand = &o,
                          .seen = &call->seen[o.buffer]};
-    hn_status status = fetch_input(step, tensor, &o, &t.data, &own);
-    status = status ? trouble(d, &t, status) : examine(d, &t, step->call, NULL);
-    free(own);
+    if (hn_tensor_is_on_host(tensor)) t.data = o.data;
+    else t.queue = step->run->c->places[HN_PLACE_KERNELS].queue;
+    hn_status status = examine(d, &t, step->call, NULL);
+    free(t.own);
     return status;
 }
 

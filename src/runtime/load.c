@@ -8,6 +8,7 @@
 #include "base/trace.h"
 #include "bundle/sign.h"
 #include "bundle/weights.h"
+#include "runtime/device_stats.h"
 #include "runtime/early.h"
 #include "runtime/kernels.h"
 #include "runtime/load.h"
@@ -160,6 +161,7 @@ static hn_status init_parts(hn_module *m, const void *bytes, size_t len,
     HN_TRY(hn_places_choose(m, options));
     HN_TRY(hn_program_choose(m, &file, options->target, &m->view));
     set_threads(m, options);
+    HN_TRY(hn_device_stats_init(m));
     HN_TRY(hn_kernels_init(m, options->target, host != NULL)); /* asks the driver for devices */
     /* the driver loads libraries when it is asked first, and others would have to wait their turn */
     if (!options->executor) hn_early_begin(m, early);
@@ -257,6 +259,7 @@ static void module_destroy(hn_module *m) {
     hn_writers_deinit(&m->writers);
     hn_state_deinit_own(m);
     hn_weights_release(m->weights);
+    hn_device_stats_deinit(m);
     hn_kernels_deinit(m);
     for (uint32_t k = 0; m->private_copies && k < m->view.storages_count; k++)
         hn_dev_free(m->host, m->private_copies[k]);

@@ -253,6 +253,8 @@ typedef struct hn_bound {
     size_t ext_scratch[HN_PLACE_COUNT]; /* ... and an operation, in each place */
 } hn_bound;
 
+typedef struct hn_device_stats hn_device_stats; /* device_stats.c */
+
 struct hn_cancel {
     atomic_bool is_set;
 };
@@ -344,6 +346,7 @@ struct hn_module {
     hn_device_program **programs; /* per object; NULL: not loaded yet. With `loading` held */
     /* per kernel; NULL: not loaded yet. Read and written atomically: kernels.c */
     void **kernels;
+    hn_device_stats *device_stats;
     hn_block_pool *blocks;               /* of outputs, on the host */
     hn_block_pool *device_blocks;        /* of copies of weights on the device */
     hn_block_pool *device_output_blocks; /* of outputs on the device */

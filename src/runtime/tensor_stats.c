@@ -13,15 +13,10 @@
 enum { BLOCK = 2048 };            /* elements that are looked at together */
 enum { LANES = 16 };              /* sums side by side, so that the compiler uses vectors */
 enum { TASK_ELEMENTS = 1 << 16 }; /* fewer are not worth a thread */
-enum { MAX_RANK = HN_TENSOR_MAX_RANK };
 
 /* ---- what is known of some elements ---- */
 
-typedef struct part {
-    int64_t finite, nan_count, inf_count;
-    int64_t first_bad;            /* in the order of the walk; -1: none */
-    double lo, hi, mean, squares; /* of the finite ones; squares: of distances to the mean */
-} part;
+typedef hn_stats_part part;
 
 static const part nothing = {.first_bad = -1, .lo = INFINITY, .hi = -INFINITY};
 
@@ -35,7 +30,9 @@ static void join(part *all, const part *more) {
     const double apart = more->mean - all->mean, share = (double)more->finite / count;
     all->squares += more->squares;
     if (all->finite) all->squares += apart * apart * (double)all->finite * share;
-    all->mean = all->finite ? all->mean + apart * share : more->mean;
+    if (!all->finite) all->mean = more->mean;
+    else if (isfinite(apart)) all->mean += apart * share;
+    else all->mean = all->mean * (1 - share) + more->mean * share;
     all->finite += more->finite;
     if (more->lo < all->lo) all->lo = more->lo;
     if (more->hi > all->hi) all->hi = more->hi;
@@ -45,7 +42,7 @@ static void join(part *all, const part *more) {
 
 /* Any numbers, one by one. */
 static void look_slowly(const double *x, int64_t count, part *out) {
-    double sum = 0;
+    double mean = 0;
     *out = nothing;
     for (int64_t k = 0; k < count; k++) {
         if (!isfinite(x[k])) {
@@ -55,19 +52,21 @@ static void look_slowly(const double *x, int64_t count, part *out) {
             continue;
         }
         out->finite++;
-        /* a running mean: the sum of large numbers may not be finite */
-        sum += (x[k] - sum) / (double)out->finite;
+        /* a running mean: the sum of large numbers may not be finite, nor their difference */
+        const double n = (double)out->finite, apart = x[k] - mean;
+        mean += isfinite(apart) ? apart / n : x[k] / n - mean / n;
         if (x[k] < out->lo) out->lo = x[k];
         if (x[k] > out->hi) out->hi = x[k];
     }
-    out->mean = sum;
+    out->mean = mean;
     for (int64_t k = 0; k < count; k++)
-        if (isfinite(x[k])) out->squares += (x[k] - sum) * (x[k] - sum);
+        if (isfinite(x[k])) out->squares += (x[k] - mean) * (x[k] - mean);
 }
 
-/* Fast, and right when all numbers are finite and neither their sum nor that of the squares is too
- * large for the type. If not, something in `out` is not finite: 0 times infinity is NaN. */
-#define LOOK_FAST(name, real)                                                                      \
+/* Fast, and right when all numbers are finite, neither their sum nor that of the squares is too large
+ * for the type, and the squares are not so small that bits of them are lost. Of the first two,
+ * something in `out` is not finite if they fail: 0 times infinity is NaN. */
+#define LOOK_FAST(name, real, least)                                                               \
     static bool name(const real *x, int64_t count, part *out) {                                    \
         real lo[LANES], hi[LANES], sum[LANES] = {0}, squares[LANES] = {0};                         \
         double total = 0, around = 0;                                                              \
@@ -99,10 +98,11 @@ static void look_slowly(const double *x, int64_t count, part *out) {
         for (int64_t k = whole; k < count; k++) squares[0] += (x[k] - mean) * (x[k] - mean);       \
         for (int l = 0; l < LANES; l++) around += (double)squares[l];                              \
         out->squares = around;                                                                     \
-        return isfinite(out->mean) && isfinite(around);                                            \
+        return isfinite(out->mean) && isfinite(around) &&                                          \
+               (around > (least) || out->lo == out->hi);                                           \
     }
-LOOK_FAST(look_floats, float)
-LOOK_FAST(look_doubles, double)
+LOOK_FAST(look_floats, float, 0x1p-90)
+LOOK_FAST(look_doubles, double, 0x1p-900)
 
 /* ---- elements as numbers ---- */
 
@@ -178,15 +178,7 @@ static void look(hn_scalar_type type, const void *raw, int64_t count, part *out)
 
 /* ---- the walk ---- */
 
-typedef struct walk {
-    hn_scalar_type type;
-    size_t elem_bytes;
-    const uint8_t *data;
-    uint32_t rank; /* 1 or more; the last dimension is the innermost */
-    int64_t sizes[MAX_RANK], strides[MAX_RANK];
-    bool is_row_major; /* the walk goes in the order of the tensor's indices */
-    int64_t units_per_row, units;
-} walk;
+typedef hn_stats_walk walk;
 
 /* Larger strides first; equal ones keep their order. */
 static void sort_dimensions(walk *w) {
@@ -214,7 +206,7 @@ static void join_dimensions(walk *w) {
     w->rank = last + 1;
 }
 
-static void walk_init(walk *w, const hn_stats_tensor *t, bool in_row_major_order) {
+void hn_stats_walk_init(walk *w, const hn_stats_tensor *t, bool in_row_major_order) {
     int64_t rows = 1;
     *w = (walk){.type = t->type,
                 .elem_bytes = hn_scalar_type_bytes(t->type),
@@ -313,30 +305,37 @@ static void find_first(const hn_stats_tensor *t, walk *w, const part *all, hn_te
     part seen = nothing;
     out->first_bad = all->first_bad;
     if (!w->is_row_major) {
-        walk_init(w, t, true);
+        hn_stats_walk_init(w, t, true);
         for (int64_t k = 0; k < w->units && seen.first_bad < 0; k++) look_at_unit(w, k, &seen);
         out->first_bad = seen.first_bad;
     }
     out->first_bad_value = value_at(w, out->first_bad);
 }
 
+bool hn_stats_begin(const hn_stats_tensor *t, hn_tensor_stats *out) {
+    *out = (hn_tensor_stats){
+        .count = 1, .first_bad = -1, .min = NAN, .max = NAN, .mean = NAN, .std = NAN};
+    for (uint32_t d = 0; d < t->rank; d++) out->count *= t->sizes[d];
+    return out->count != 0;
+}
+
+void hn_stats_put(const part *all, hn_tensor_stats *out) {
+    out->nan_count = all->nan_count;
+    out->inf_count = all->inf_count;
+    if (!all->finite) return;
+    out->min = all->lo;
+    out->max = all->hi;
+    out->mean = all->mean;
+    out->std = sqrt(all->squares / (double)all->finite);
+}
+
 void hn_tensor_stats_get(const hn_stats_tensor *t, hn_team *team, int threads,
                          hn_tensor_stats *out) {
     walk w;
     part all;
-    *out = (hn_tensor_stats){
-        .count = 1, .first_bad = -1, .min = NAN, .max = NAN, .mean = NAN, .std = NAN};
-    for (uint32_t d = 0; d < t->rank; d++) out->count *= t->sizes[d];
-    if (!out->count) return;
-    walk_init(&w, t, false);
+    if (!hn_stats_begin(t, out)) return;
+    hn_stats_walk_init(&w, t, false);
     run(&w, team, threads, out->count, &all);
-    out->nan_count = all.nan_count;
-    out->inf_count = all.inf_count;
-    if (all.finite) {
-        out->min = all.lo;
-        out->max = all.hi;
-        out->mean = all.mean;
-        out->std = sqrt(all.squares / (double)all.finite);
-    }
+    hn_stats_put(&all, out);
     if (all.first_bad >= 0) find_first(t, &w, &all, out);
 }

@@ -281,6 +281,87 @@ TEST(a_log_callback_calls_the_module) {
 TEST(each_call_since_loading_fails_once) { every_call_fails(CL_OUT_OF_HOST_MEMORY, false); }
 TEST(the_device_is_lost_at_each_call) { every_call_fails(CL_DEVICE_NOT_AVAILABLE, true); }
 
+/* ---- the tensor debugger ---- */
+
+typedef struct told {
+    uint32_t lines, stats, troubles;
+    uint64_t bytes; /* of tensors on the device, each as often as it was told */
+} told;
+
+static hn_status tell(void *user, const hn_debug_event *e) {
+    told *t = user;
+    t->lines++;
+    t->stats += e->stats != NULL;
+    t->troubles += strstr(e->line, " cannot be looked at: ") != NULL;
+    if (e->tensor && e->tensor->device.kind == HN_DEVICE_OPENCL)
+        t->bytes += (uint64_t)e->tensor->bytes;
+    return NULL;
+}
+
+static hn_module *load_told(hn_debug_level level, told *t) {
+    hn_module *m = load(1);
+    hn_debug *d;
+    EXPECT_OK(hn_debug_attach(m, &(hn_debug_options){.level = level, .sink = tell, .user = t}, &d));
+    return m;
+}
+
+/* A record of 72 bytes for each tensor, in place of the tensor. */
+TEST(statistics_are_made_where_the_tensors_are) {
+    enum { RECORD = 72, OUTPUT = BATCH * DIGITS * 4 };
+    float out[BATCH * DIGITS];
+    hn_module_stats stats;
+    told t = {0}, none = {0};
+    hn_module *m = load_told(HN_DEBUG_STATS, &t), *checked = load_told(HN_DEBUG_CHECK, &none);
+    opencl_faults_set(0, 0, false);
+    EXPECT_OK(run(m, 1, out));
+    hn_module_stats_get(m, &stats);
+    const unsigned long long read = opencl_faults_read_bytes(),
+                             words = stats.steps * sizeof(cl_int);
+    fprintf(stderr, "note: %u tensors of %llu bytes, %llu bytes read\n", t.stats,
+            (unsigned long long)t.bytes, read);
+    EXPECT(t.stats == t.lines && t.troubles == 0);
+    EXPECT(read <= OUTPUT + words + t.stats * RECORD && t.bytes > 10 * read);
+    opencl_faults_set(0, 0, false);
+    EXPECT_OK(run(checked, 1, out));
+    EXPECT(opencl_faults_read_bytes() <= OUTPUT + words + t.stats * RECORD && none.lines == 0);
+    hn_module_release(m), hn_module_release(checked);
+}
+
+/* What fails while the debugger looks is said or done without; what fails in the run itself ends
+ * it. All other tensors are told. */
+TEST(each_call_fails_once_while_tensors_are_looked_at) {
+    float expected[BATCH * DIGITS], got[BATCH * DIGITS];
+    told t = {0};
+    uint32_t good = 0, failed = 0;
+    hn_module *m = load_told(HN_DEBUG_STATS, &t);
+    EXPECT_OK(run(m, 1, expected)); /* weights are told once */
+    t = (told){0};
+    opencl_faults_set(0, 0, false);
+    EXPECT_OK(run(m, 1, got));
+    const long calls = opencl_faults_calls();
+    const uint32_t lines = t.lines;
+    for (long k = 1; k <= calls; k++) {
+        t = (told){0};
+        opencl_faults_set(k, CL_OUT_OF_RESOURCES, false);
+        hn_status status = run(m, 1, got);
+        if (status) {
+            expect_failure(status, HN_DEVICE);
+            failed++;
+        } else {
+            good++;
+            EXPECT(is_near(got, expected));
+            EXPECT_INT(t.lines, lines);
+            EXPECT(t.stats + t.troubles == lines && t.troubles <= 1);
+        }
+        hn_status_free(status);
+    }
+    fprintf(stderr, "note: of %ld calls %u failed without harm, %u ended the run\n", calls, good,
+            failed);
+    EXPECT(good > failed && failed > 20);
+    opencl_faults_set(0, 0, false);
+    hn_module_release(m);
+}
+
 int main(int argc, char **argv) {
     static const char *const targets[2] = {NULL, "opencl"};
     opencl_host *host;

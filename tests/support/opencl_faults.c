@@ -6,11 +6,13 @@
 static hn_opencl real;
 static atomic_long calls, fail_at;
 static atomic_bool lost;
+static atomic_ullong read_bytes;
 static _Atomic(const char *) failed;
 static atomic_int fail_code;
 
 void opencl_faults_set(long nth, cl_int code, bool is_lost) {
     calls = 0;
+    read_bytes = 0;
     fail_at = nth;
     fail_code = code;
     lost = is_lost;
@@ -19,6 +21,7 @@ void opencl_faults_set(long nth, cl_int code, bool is_lost) {
 
 const char *opencl_faults_failed(void) { return failed; }
 long opencl_faults_calls(void) { return calls; }
+unsigned long long opencl_faults_read_bytes(void) { return read_bytes; }
 
 static bool fails(const char *function) {
     const long call = ++calls, at = fail_at;
@@ -64,10 +67,16 @@ CODE(enqueue_ndrange_kernel, clEnqueueNDRangeKernel,
      (cl_command_queue a, cl_kernel b, cl_uint c, const size_t *d, const size_t *e, const size_t *f,
       cl_uint g, const cl_event *h, cl_event *i),
      (a, b, c, d, e, f, g, h, i))
-CODE(enqueue_read_buffer, clEnqueueReadBuffer,
+CODE(read_or_fail, clEnqueueReadBuffer,
      (cl_command_queue a, cl_mem b, cl_bool c, size_t d, size_t e, void *f, cl_uint g,
       const cl_event *h, cl_event *i),
      (a, b, c, d, e, f, g, h, i))
+static cl_int CL_API_CALL enqueue_read_buffer(cl_command_queue a, cl_mem b, cl_bool c, size_t d,
+                                              size_t e, void *f, cl_uint g, const cl_event *h,
+                                              cl_event *i) {
+    read_bytes += e;
+    return read_or_fail(a, b, c, d, e, f, g, h, i);
+}
 CODE(enqueue_write_buffer, clEnqueueWriteBuffer,
      (cl_command_queue a, cl_mem b, cl_bool c, size_t d, size_t e, const void *f, cl_uint g,
       const cl_event *h, cl_event *i),

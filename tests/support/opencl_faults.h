@@ -16,6 +16,7 @@ void opencl_faults_wrap(hn_opencl *cl);
 void opencl_faults_set(long nth, cl_int code, bool is_lost);
 /* Whether a call has failed since then, and the name of the last one. */
 const char *opencl_faults_failed(void);
-long opencl_faults_calls(void); /* since then */
+long opencl_faults_calls(void);                    /* since then */
+unsigned long long opencl_faults_read_bytes(void); /* that the host has asked for since then */
 
 #endif

@@ -3,6 +3,7 @@
  *   cuda.c         the device, its context, events, and the row
  *   cuda_memory.c  memory of the device
  *   cuda_code.c    modules and kernels
+ *   cuda_text.c    modules from texts, by NVRTC
  *   cuda_stage.c   pinned memory that copies go through
  *   cuda_queue.c   copies, launches, status words, waiting
  *   cuda_graph.c   recordings
@@ -116,6 +117,12 @@ hn_status hn_cuda_allow_shared(cuda_kernel *kernel, size_t bytes) HN_MUST_USE;
  * there is. `status` when that is not the reason. */
 hn_status hn_cuda_explain(const cuda_kernel *kernel, const hn_device_launch *launch,
                           hn_status status) HN_MUST_USE;
+
+/* ---- cuda_text.c ---- */
+
+extern const char hn_cuda_words[]; /* in front of the texts of: */
+hn_status hn_cuda_load_text(hn_dev *dev, const char *text, const char *name,
+                            hn_device_program **out) HN_MUST_USE;
 
 /* ---- cuda_stage.c ---- */
 

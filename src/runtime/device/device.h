@@ -216,6 +216,20 @@ struct hn_device_ops {
      * toolchain. */
     hn_status (*load)(hn_dev *dev, const void *code, size_t len, const char *name,
                       hn_device_program **out);
+    /* The same from a text that is compiled here, which any row understands that has this: the row
+     * puts words of its language in front.
+     *
+     *   i64 u64 u32 u16 u8   integers          AS_F64(u64) AS_U64(double)   the same bits
+     *   FN       in front of a function        KERNEL   in front of `void name(MEMORY(a), ...,
+     *            MEMORY(status), i64 b, ...)`: memories and numbers in the order of a launch
+     *   BEGIN(a) where the memory begins       GLOBAL LOCAL   of pointers: to memory of the device,
+     *            to that of a group            SHARED   in front of an array of a group
+     *   GROUP THREAD BARRIER   numbers of the two in one dimension; waits for all of a group
+     *
+     * NULL: the row has no compiler. Errors: toolchain, also when there is no compiler here; and as
+     * `load`. Threads: any. */
+    hn_status (*load_text)(hn_dev *dev, const char *text, const char *name,
+                           hn_device_program **out);
     void (*unload)(hn_device_program *program); /* NULL is allowed */
     /* A kernel, which lives as long as its program. Errors: not-found. */
     hn_status (*find)(hn_device_program *program, const char *symbol, void **out_kernel);

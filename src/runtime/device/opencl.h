@@ -73,6 +73,9 @@ hn_status hn_opencl_find(opencl_dev *dev, const void *address, opencl_place *out
 
 hn_status hn_opencl_load_code(hn_dev *dev, const void *code, size_t len, const char *name,
                               hn_device_program **out) HN_MUST_USE;
+extern const char hn_opencl_words[]; /* in front of the texts of: */
+hn_status hn_opencl_load_text(hn_dev *dev, const char *text, const char *name,
+                              hn_device_program **out) HN_MUST_USE;
 void hn_opencl_unload_code(hn_device_program *program);
 hn_status hn_opencl_find_kernel(hn_device_program *program, const char *symbol,
                                 void **out_kernel) HN_MUST_USE;

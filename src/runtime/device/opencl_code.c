@@ -91,6 +91,45 @@ hn_status hn_opencl_load_code(hn_dev *dev, const void *code, size_t len, const c
     return status;
 }
 
+/* ---- texts ---- */
+
+/* hn_device_ops.load_text; the first lines fail where there are no doubles. */
+const char hn_opencl_words[] =
+    "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n"
+    "typedef long i64; typedef ulong u64; typedef uint u32; typedef ushort u16; typedef uchar u8;\n"
+    "#define AS_F64(x) as_double(x)\n"
+    "#define AS_U64(x) as_ulong(x)\n"
+    "#define FN\n"
+    "#define KERNEL __kernel\n"
+    "#define MEMORY(name) __global uchar *name##_object, long name##_at\n"
+    "#define BEGIN(name) (name##_object + name##_at)\n"
+    "#define GLOBAL __global\n"
+    "#define LOCAL __local\n"
+    "#define SHARED __local\n"
+    "#define GROUP get_group_id(0)\n"
+    "#define THREAD ((int)get_local_id(0))\n"
+    "#define BARRIER barrier(CLK_LOCAL_MEM_FENCE)\n";
+
+hn_status hn_opencl_load_text(hn_dev *dev, const char *text, const char *name,
+                              hn_device_program **out) {
+    hn_strbuf source, object;
+    hn_strbuf_init(&source);
+    hn_strbuf_init(&object);
+    hn_strbuf_puts(&source, hn_opencl_words);
+    hn_strbuf_puts(&source, text);
+    hn_status status = hn_strbuf_status(&source);
+    if (!status) {
+        hn_opencl_program_write(&(hn_opencl_program){.options = HN_STR("-cl-std=CL1.2"),
+                                                     .source = hn_strbuf_str(&source)},
+                                &object);
+        status = hn_strbuf_status(&object);
+    }
+    if (!status) status = hn_opencl_load_code(dev, object.ptr, object.len, name, out);
+    hn_strbuf_deinit(&source);
+    hn_strbuf_deinit(&object);
+    return status;
+}
+
 /* ---- kernels ---- */
 
 static void free_kernel(opencl_kernel *k) {

@@ -90,6 +90,40 @@ static void expect_said(hn_status status, const char *a, const char *b) {
 
 /* ---- levels ---- */
 
+/* Without NVRTC, tensors of a GPU are copied, which is said once. The first test: the child of a
+ * process that has used the driver could not. */
+HN_UNUSED static void note_warning(void *user, const hn_log_line *line) {
+    if (strstr(line->text, "statistics of tensors are made on the host")) ++*(int *)user;
+}
+
+TEST(statistics_without_a_compiler) {
+#ifdef HN_FIXTURE_CUDA
+    int how = 0;
+    const pid_t child = fork();
+    if (child == 0) {
+        int warnings = 0;
+        float x[8] = {0, 1, 2, 0, 0, 0, 0, -1};
+        setenv("HENRY_NVRTC", "/nowhere", 1);
+        EXPECT_OK(hn_log_sink_set(note_warning, &warnings));
+        for (int k = 0; k < 2; k++) {
+            hn_module *m = load_text(scaled, NULL);
+            heard h = {.lines = 0};
+            listen(m, (hn_debug_options){.level = HN_DEBUG_STATS, .kernels = "exps"}, &h);
+            EXPECT_OK(run_scaled(m, x));
+            EXPECT_OK(run_scaled(m, x));
+            expect_heard(
+                &h, "1 before exps - f32 8: -2 to 4\n1 after exps y f32 8: 0.135335 to 54.5981\n"
+                    "2 before exps - f32 8: -2 to 4\n2 after exps y f32 8: 0.135335 to 54.5981\n");
+            hn_strbuf_deinit(&h.text);
+            hn_module_release(m);
+        }
+        EXPECT_INT(warnings, 1);
+        fflush(stderr), _exit(hn_test_failures != 0);
+    }
+    EXPECT(child > 0 && waitpid(child, &how, 0) == child && WIFEXITED(how) && !WEXITSTATUS(how));
+#endif
+}
+
 TEST(names_come_before_the_steps) {
     hn_module *m = load_text(scaled, NULL);
     heard h = {.lines = 0};
@@ -337,6 +371,29 @@ TEST(weights_are_looked_at_once) {
     expect_heard(&h, "3 before add w f32 4: 5 to 8\n");
     hn_strbuf_deinit(&h.text);
     hn_tensor_release(in[0]), hn_tensor_release(t);
+    hn_module_release(m);
+}
+
+/* Of every run, when it is a weight's: it is not taken for known because the last run ended there. */
+TEST(a_bad_weight_ends_each_run) {
+    const float w[4] = {1, INFINITY, 3, NAN};
+    float x[4] = {0};
+    const fixture_weight weights[] = {{"w", HN_INPUT_PARAMETER, HN_DTYPE_F32, 4, w}};
+    hn_module *m = load_weights(
+        "buffer b1 : input f32[4] source 0 name \"x\" buffer b2 : constant f32[4] source 1 name \"w\" "
+        "buffer b3 : output f32[4] bytes(16) " KERNELS "input \"x\" : f32[4] strides [1] in b1 "
+        "call k1(b1 f32, b2 f32, out b3 f32) extent(4) output tensor \"y\" : f32[4] strides [1] in b3",
+        weights, 1, NULL);
+    hn_debug *d;
+    if (!m) return;
+    hn_tensor *in[1] = {F32(x, 4)};
+    EXPECT_OK(hn_debug_attach(m, &(hn_debug_options){.level = HN_DEBUG_CHECK}, &d));
+    for (int k = 0; k < 3; k++) expect_said(run_with(m, in, 1), " is given inf in ", "'w' at [1]");
+    hn_debug_detach(d);
+    EXPECT_OK(
+        hn_debug_attach(m, &(hn_debug_options){.level = HN_DEBUG_CHECK, .ignore_inf = true}, &d));
+    for (int k = 0; k < 3; k++) expect_said(run_with(m, in, 1), " is given nan in ", "'w' at [3]");
+    hn_tensor_release(in[0]);
     hn_module_release(m);
 }
 

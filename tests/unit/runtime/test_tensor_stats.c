@@ -91,6 +91,17 @@ TEST(numbers_near_the_end_of_the_range) {
     EXPECT(t.inf_count == 0 && t.mean == 1e308 && t.std == 0);
 }
 
+/* The ends of the range are further apart than any number; the squares of small distances are less
+ * than the smallest float. */
+TEST(very_far_apart_and_very_near) {
+    const double far[3] = {-1.7e308, 1.7e308, NAN};
+    const hn_tensor_stats s = stats_of(HN_F64, 1, (int64_t[]){3}, (int64_t[]){1}, far);
+    EXPECT(s.nan_count == 1 && s.mean == 0 && isinf(s.std));
+    const float near[4] = {1e-30f, 3e-30f, 1e-30f, 3e-30f};
+    const hn_tensor_stats t = stats_of(HN_F32, 1, (int64_t[]){4}, (int64_t[]){1}, near);
+    EXPECT(fabs(t.mean / 2e-30 - 1) < 1e-6 && fabs(t.std / 1e-30 - 1) < 1e-6);
+}
+
 #define EXPECT_STATS(s, n, lo, hi, middle)                                                         \
     EXPECT((s).count == (n) && (s).min == (lo) && (s).max == (hi) && (s).mean == (middle))
 
