@@ -89,6 +89,22 @@ static bool is_onnx(const uint8_t *bytes, size_t len) {
     return false;
 }
 
+/* ---- text ---- */
+
+/* Behind white space and comments, the word "graph" and what may follow it. */
+static bool is_graph(const uint8_t *bytes, size_t len) {
+    enum { COMMENTS_MAX = 64 << 10 };
+    const size_t most = len < COMMENTS_MAX ? len : COMMENTS_MAX;
+    size_t at = 0;
+    for (bool in_comment = false; at < most; at++) {
+        if (bytes[at] == '\n') in_comment = false;
+        else if (bytes[at] == '#') in_comment = true;
+        else if (!in_comment && !strchr(" \t\r", bytes[at])) break;
+    }
+    if (len - at < 6 || memcmp(bytes + at, "graph", 5) != 0) return false;
+    return bytes[at + 5] && strchr(" \t\r\n@{#", bytes[at + 5]);
+}
+
 /* ---- all ---- */
 
 static bool is_safetensors(const uint8_t *bytes, size_t len) {
@@ -127,6 +143,7 @@ hn_kind hn_kind_of(const void *from, size_t len) {
     if (starts(bytes, len, "PK\3\4", 4) || starts(bytes, len, "PK\5\6", 4))
         return zip_kind(bytes, len);
     if (is_safetensors(bytes, len)) return HN_KIND_SAFETENSORS;
+    if (is_graph(bytes, len)) return HN_KIND_GRAPH;
     return is_onnx(bytes, len) ? HN_KIND_ONNX : HN_KIND_UNKNOWN;
 }
 
@@ -144,6 +161,8 @@ static const struct {
                         "it is compiled already: load it with hn_module_load_file, or 'henry run'"},
     [HN_KIND_PT2] = {"a PyTorch model (.pt2)",
                      "compile it first, with hn_compile_file or 'henry compile'", NULL},
+    [HN_KIND_GRAPH] = {"a graph as text (.hnir)",
+                       "compile it first, with hn_compile_file or 'henry compile'", NULL},
     [HN_KIND_TORCHSCRIPT] = {"a TorchScript archive", EXPORT_IT, EXPORT_IT},
     [HN_KIND_TORCH_SAVE] = {"a file of torch.save (.pt)", EXPORT_IT, EXPORT_IT},
     [HN_KIND_PICKLE] = {"a Python pickle", EXPORT_IT, EXPORT_IT},

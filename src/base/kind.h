@@ -13,6 +13,7 @@ typedef enum hn_kind {
     HN_KIND_EMPTY,
     HN_KIND_BUNDLE,
     HN_KIND_PT2,
+    HN_KIND_GRAPH, /* graph IR in text form */
     HN_KIND_TORCHSCRIPT,
     HN_KIND_TORCH_SAVE,
     HN_KIND_PICKLE,

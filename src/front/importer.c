@@ -3,19 +3,20 @@
 #include "front/importer.h"
 
 #include "base/compiler.h"
+#include "front/hnir/hnir.h"
 #include "front/pt2/pt2.h"
 
-static const hn_importer *const importers[] = {&hn_importer_pt2};
+static const hn_importer *const importers[] = {&hn_importer_pt2, &hn_importer_hnir};
 
-void hn_importer_kinds(hn_strbuf *out) {
+void hn_importer_kinds(const char *joiner, hn_strbuf *out) {
     for (size_t k = 0; k < HN_COUNT_OF(importers); k++)
-        hn_strbuf_printf(out, "%s%s", k ? " or " : "", hn_kind_name(importers[k]->kind));
+        hn_strbuf_printf(out, "%s%s", k ? joiner : "", hn_kind_name(importers[k]->kind));
 }
 
 static hn_status refuse(hn_kind kind) {
     hn_strbuf wanted;
     hn_strbuf_init(&wanted);
-    hn_importer_kinds(&wanted);
+    hn_importer_kinds(" or ", &wanted);
     hn_status status = hn_strbuf_status(&wanted);
     if (!status) status = hn_kind_refuse_to_compile(kind, wanted.ptr);
     hn_strbuf_deinit(&wanted);

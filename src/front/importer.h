@@ -25,6 +25,7 @@ typedef struct hn_model_file {
     /* a program of this file can serve other files with an equal graph: weights have places in the
      * file, and the records that a program computed with can be told (`reads`) and compared */
     bool may_share;
+    bool has_examples; /* its user inputs may have recorded values (hn_input.example) */
 } hn_model_file;
 
 /* An operator, or a kind of node, that henry lacks. */
@@ -117,8 +118,9 @@ struct hn_importer {
 /* The importer of a file with these bytes. Errors: invalid-argument: what the bytes are, what can
  * be read instead, and what to do about it. */
 hn_status hn_importer_find(const void *bytes, size_t len, const hn_importer **out) HN_MUST_USE;
-/* Appends what can be read: "a PyTorch model (.pt2)". Latches in `out`. */
-void hn_importer_kinds(hn_strbuf *out);
+/* Appends what can be read, with `joiner` between: "a PyTorch model (.pt2) or a graph ...". Latches
+ * in `out`. */
+void hn_importer_kinds(const char *joiner, hn_strbuf *out);
 
 /* Maps a file and opens it with its importer. Errors: not-found, io; those of hn_importer_find and
  * of the importer's open. */

@@ -123,6 +123,15 @@ static inline const uint8_t *hn_storage_bytes(const hn_storage *storage) {
     return storage->data;
 }
 
+/* Values that somebody has recorded for a user input: a run can begin with them. Compiling does not
+ * look at them. */
+typedef struct hn_example {
+    uint32_t rank;
+    const int64_t *sizes;
+    const uint8_t *bytes; /* row-major, of the dtype of the input's value */
+    size_t size_bytes;
+} hn_example;
+
 typedef enum hn_input_kind {
     HN_INPUT_USER,
     HN_INPUT_PARAMETER,
@@ -137,7 +146,8 @@ typedef struct hn_input {
     hn_str name;      /* user inputs: argument name; others: fully qualified name */
     uint32_t storage; /* index into hn_graph.storages (1-based) for PARAMETER, BUFFER, CONSTANT */
     int64_t storage_offset_elems;
-    hn_arg scalar; /* of SCALAR */
+    hn_arg scalar;             /* of SCALAR */
+    const hn_example *example; /* of USER; NULL: none. Outlives the graph */
 } hn_input;
 
 typedef enum hn_output_kind {
@@ -311,9 +321,11 @@ typedef enum hn_legal { HN_LEGAL_ANY, HN_LEGAL_PRIMITIVE } hn_legal;
  * every primitive result against hn_infer (build.h). Errors: internal, naming the node. */
 hn_status hn_graph_verify(hn_graph *graph, hn_legal legal) HN_MUST_USE;
 
-/* Text form; parses back: print(parse(print(g))) == print(g). Constant bytes are written for
- * storages of at most 64 bytes and referred to by size otherwise. */
+/* Text form; parses back: print(parse(print(g))) == print(g). Bytes are written for storages of at
+ * most 64 bytes, which are referred to by size otherwise, and for examples of at most 64 bytes.
+ * _whole: all bytes that the graph has, for a text that is a model by itself. */
 void hn_graph_print(const hn_graph *graph, hn_strbuf *out);
+void hn_graph_print_whole(const hn_graph *graph, hn_strbuf *out);
 /* Errors: invalid-argument with line and column. */
 hn_status hn_graph_parse(hn_arena *arena, hn_sym *sym, hn_str text, hn_graph **out) HN_MUST_USE;
 

@@ -1,5 +1,6 @@
 /* parse.c: reads the text form of graphs. One recursive-descent reader; each function stands for a
  * rule of the grammar in docs/ir.md. */
+#include "base/checked.h"
 #include "ir/build.h"
 #include "ir/check.h"
 #include "ir/facts.h"
@@ -404,6 +405,48 @@ static hn_status read_input_kind(parser *ps, hn_input_kind *out) {
     return hn_lex_fail(&ps->lex, ps->lex.p, "expected the kind of an input");
 }
 
+static hn_status read_example_sizes(parser *ps, int64_t sizes[HN_MAX_RANK], uint32_t *out_rank) {
+    *out_rank = 0;
+    HN_TRY(hn_lex_expect(&ps->lex, '['));
+    if (hn_lex_accept(&ps->lex, ']')) return NULL;
+    do {
+        if (*out_rank == HN_MAX_RANK) return hn_lex_fail(&ps->lex, ps->lex.p, "too many sizes");
+        const char *where = hn_lex_here(&ps->lex);
+        HN_TRY(hn_lex_i64(&ps->lex, &sizes[*out_rank]));
+        if (sizes[(*out_rank)++] < 0) return hn_lex_fail(&ps->lex, where, "a size is not negative");
+    } while (hn_lex_accept(&ps->lex, ','));
+    return hn_lex_expect(&ps->lex, ']');
+}
+
+/* example [2, 3] hex 00ff... */
+static hn_status read_example(parser *ps, const hn_value_info *value, const hn_example **out) {
+    const char *where = hn_lex_here(&ps->lex);
+    int64_t bytes = hn_dtype_facts(value->dtype)->size_bytes, sizes[HN_MAX_RANK];
+    hn_example *example;
+    uint8_t *data = NULL;
+    HN_NEW(ps->arena, example, 1);
+    HN_TRY(read_example_sizes(ps, sizes, &example->rank));
+    if (example->rank != value->rank)
+        return hn_lex_fail(&ps->lex, where, "the example has another rank than the input");
+    bool is_empty = false;
+    for (uint32_t d = 0; d < example->rank; d++) is_empty |= sizes[d] == 0;
+    for (uint32_t d = 0; d < example->rank && !is_empty; d++)
+        if (!hn_mul_i64(bytes, sizes[d], &bytes))
+            return hn_lex_fail(&ps->lex, where, "the bytes of the example exceed 64 bits");
+    example->size_bytes = is_empty ? 0 : (size_t)bytes;
+    int64_t *copy;
+    HN_NEW(ps->arena, copy, example->rank + 1u);
+    if (example->rank) memcpy(copy, sizes, example->rank * sizeof *copy);
+    example->sizes = copy;
+    if (!is_empty) {
+        HN_TRY(hn_lex_expect_word(&ps->lex, "hex"));
+        HN_TRY(hn_lex_hex(&ps->lex, example->size_bytes, &data));
+    }
+    example->bytes = data;
+    *out = example;
+    return NULL;
+}
+
 /* input parameter %w : f32[10, 64] storage 1 offset 0 "linear.weight" */
 static hn_status read_input(parser *ps) {
     hn_input input = {.name = HN_STR("")};
@@ -423,6 +466,8 @@ static hn_status read_input(parser *ps) {
         HN_TRY(hn_lex_expect_word(&ps->lex, "offset"));
         HN_TRY(hn_lex_i64(&ps->lex, &input.storage_offset_elems));
     }
+    if (hn_lex_accept_word(&ps->lex, "example"))
+        HN_TRY(read_example(ps, hn_graph_value(ps->g, input.value), &input.example));
     HN_TRY(hn_lex_string(&ps->lex, &input.name));
     return hn_lex_blame(&ps->lex, ps->lex.p, hn_graph_add_input(ps->g, input));
 }

@@ -13,10 +13,11 @@ typedef struct printer {
     uint32_t *numbers; /* per value: its place in the order of definitions, from 0 */
     uint8_t *marks;    /* per value */
     uint32_t next;
+    bool is_whole; /* with all bytes */
 } printer;
 enum { DEFINED = 1, NAMED = 2 };
 
-static void print_graph(const hn_graph *g, hn_strbuf *out, int depth);
+static void print_graph(const hn_graph *g, hn_strbuf *out, int depth, bool is_whole);
 
 static void put(printer *p, const char *text) { hn_strbuf_puts(p->out, text); }
 
@@ -118,7 +119,7 @@ static void put_arg(printer *p, const hn_arg *arg, hn_param_kind want) {
     case HN_ARG_BOOL: put(p, arg->as.b ? "true" : "false"); return;
     case HN_ARG_STRING: hn_text_print_string(arg->as.s, p->out); return;
     case HN_ARG_DTYPE: put_dtype(p, arg->as.dtype, want == HN_PARAM_DTYPE); return;
-    case HN_ARG_GRAPH: print_graph(arg->as.graph, p->out, p->depth); return;
+    case HN_ARG_GRAPH: print_graph(arg->as.graph, p->out, p->depth, p->is_whole); return;
     case HN_ARG_VALUES:
     case HN_ARG_INTS:
     case HN_ARG_FLOATS: break;
@@ -179,11 +180,36 @@ static void put_node(printer *p, const hn_node_info *node) {
     put(p, "\n");
 }
 
+/* --- bytes --- */
+
 enum { INLINE_BYTES = 64 };
 
-static void put_storage(printer *p, uint32_t index) {
+static bool is_printed(const printer *p, size_t bytes) {
+    return bytes && (p->is_whole || bytes <= INLINE_BYTES);
+}
+
+static void put_hex(printer *p, const uint8_t *bytes, size_t count) {
     static const char digits[] = "0123456789abcdef";
+    put(p, " hex ");
+    for (size_t i = 0; i < count; i++) {
+        const char pair[] = {digits[bytes[i] >> 4], digits[bytes[i] & 15]};
+        hn_strbuf_append(p->out, pair, sizeof pair);
+    }
+}
+
+/* NULL: the graph does not have them. */
+static const uint8_t *storage_bytes(printer *p, uint32_t index) {
+    const uint8_t *bytes = p->g->storages.items[index].data;
+    hn_status status = NULL;
+    if (p->is_whole) status = hn_graph_storage_data(p->g, index, p->scratch, &bytes);
+    if (status) p->out->failed = true; /* only memory can fail here */
+    hn_status_free(status);
+    return bytes;
+}
+
+static void put_storage(printer *p, uint32_t index) {
     const hn_storage *storage = &p->g->storages.items[index];
+    const uint8_t *bytes = is_printed(p, storage->size_bytes) ? storage_bytes(p, index) : NULL;
     begin_line(p);
     hn_strbuf_printf(p->out, "storage %u : %zu bytes", index, storage->size_bytes);
     if (storage->file_record.len) {
@@ -192,14 +218,17 @@ static void put_storage(printer *p, uint32_t index) {
     }
     if (storage->file_offset)
         hn_strbuf_printf(p->out, " offset %llu", (unsigned long long)storage->file_offset);
-    if (storage->data && storage->size_bytes && storage->size_bytes <= INLINE_BYTES) {
-        put(p, " hex ");
-        for (size_t i = 0; i < storage->size_bytes; i++) {
-            hn_strbuf_putc(p->out, digits[storage->data[i] >> 4]);
-            hn_strbuf_putc(p->out, digits[storage->data[i] & 15]);
-        }
-    }
+    if (bytes) put_hex(p, bytes, storage->size_bytes);
     put(p, "\n");
+}
+
+static void put_example(printer *p, const hn_example *example) {
+    if (!example || (example->size_bytes && !is_printed(p, example->size_bytes))) return;
+    put(p, " example [");
+    for (uint32_t d = 0; d < example->rank; d++)
+        hn_strbuf_printf(p->out, "%s%lld", d ? ", " : "", (long long)example->sizes[d]);
+    put(p, "]");
+    if (example->size_bytes) put_hex(p, example->bytes, example->size_bytes);
 }
 
 static void put_input(printer *p, const hn_input *input) {
@@ -225,6 +254,7 @@ static void put_input(printer *p, const hn_input *input) {
     if (input->storage)
         hn_strbuf_printf(p->out, " storage %u offset %lld", input->storage,
                          (long long)input->storage_offset_elems);
+    put_example(p, input->example);
     put(p, " ");
     hn_text_print_string(input->name, p->out);
     put(p, "\n");
@@ -319,10 +349,10 @@ static hn_status put_body(printer *p) {
     return NULL;
 }
 
-static void print_graph(const hn_graph *g, hn_strbuf *out, int depth) {
+static void print_graph(const hn_graph *g, hn_strbuf *out, int depth, bool is_whole) {
     hn_arena scratch;
     hn_arena_init(&scratch);
-    printer p = {.g = g, .out = out, .depth = depth, .scratch = &scratch};
+    printer p = {.g = g, .out = out, .depth = depth, .scratch = &scratch, .is_whole = is_whole};
     hn_status status = put_body(&p);
     if (status) out->failed = true; /* only memory can fail here, and the buffer reports that */
     hn_status_free(status);
@@ -330,6 +360,11 @@ static void print_graph(const hn_graph *g, hn_strbuf *out, int depth) {
 }
 
 void hn_graph_print(const hn_graph *graph, hn_strbuf *out) {
-    print_graph(graph, out, 0);
+    print_graph(graph, out, 0, false);
+    hn_strbuf_putc(out, '\n');
+}
+
+void hn_graph_print_whole(const hn_graph *graph, hn_strbuf *out) {
+    print_graph(graph, out, 0, true);
     hn_strbuf_putc(out, '\n');
 }

@@ -91,7 +91,22 @@ static hn_status check_storage(const verifier *v, const hn_input *input) {
     return NULL;
 }
 
-static hn_status check_input(verifier *v, const hn_input *input) {
+static hn_status check_example(const verifier *v, const hn_input *input) {
+    const hn_value_info *info = hn_graph_value(v->g, input->value);
+    const hn_example *example = input->example;
+    int64_t size;
+    if (!example) return NULL;
+    if (input->kind != HN_INPUT_USER)
+        return HN_ERROR(HN_INTERNAL, "only inputs of the user have an example");
+    if (example->rank != info->rank) return HN_ERROR(HN_INTERNAL, "its example has another rank");
+    for (uint32_t d = 0; d < info->rank; d++)
+        if (hn_sym_is_int(v->g->sym, info->sizes[d], &size) && size != example->sizes[d])
+            return HN_ERROR(HN_INTERNAL, "size %u of its example is %lld, not %lld", d,
+                            (long long)example->sizes[d], (long long)size);
+    return NULL;
+}
+
+static hn_status check_kind(verifier *v, const hn_input *input) {
     switch (input->kind) {
     case HN_INPUT_SCALAR:
         return input->value ? HN_ERROR(HN_INTERNAL, "a scalar of the signature has a value") : NULL;
@@ -105,6 +120,11 @@ static hn_status check_input(verifier *v, const hn_input *input) {
         return check_storage(v, input);
     }
     return HN_ERROR(HN_INTERNAL, "its kind is invalid");
+}
+
+static hn_status check_input(verifier *v, const hn_input *input) {
+    HN_TRY(check_kind(v, input));
+    return check_example(v, input);
 }
 
 /* Strides may differ: what is written back is the logical tensor. */

@@ -36,6 +36,7 @@ from_model() {
     for stage in import decompose patterns; do
         "$henry" compile --no-cache "$file" --dump-after "$stage" >"$out/ir_text/$name-$stage" 2>/dev/null
     done
+    "$henry" compile --no-cache "$file" --emit graph -o "$out/hnir/$name" 2>/dev/null
     "$henry" compile --no-cache "$file" --dump-after sched >"$out/loop_text/$name" 2>/dev/null
     "$henry" compile --no-cache "$file" --emit text >"$out/wrapper_text/$name" 2>/dev/null
     "$henry" compile --no-cache "$file" --weights pt2 -o "$out/bundle/$name.hnb" >/dev/null 2>&1
@@ -60,6 +61,7 @@ words() { grep -ohE '"[][A-Za-z0-9_.,:;<>=(){}/+*%-]{2,32}"' "$@" | sort -u; }
 
 words src/wrapper/{parse,names}.c src/ir/{lex,dtype}.c src/ir/dtypes.def include/henry/abi/extern_abi.h >"$out/wrapper_text.dict"
 words src/ir/{parse,print,text,lex}.c src/ir/{ops,aten,dtypes}.def >"$out/ir_text.dict"
+cp "$out/ir_text.dict" "$out/hnir.dict"
 words src/ir/{loop_parse,loop_print,sop_text}.c src/ir/{ops,dtypes}.def include/henry/abi/extern_abi.h >"$out/loop_text.dict"
 words src/kernel/{parse,print}.c src/ir/sop_text.c src/ir/{ops,dtypes}.def >"$out/form_text.dict"
 words src/front/pt2/*.c >"$out/pt2.dict"

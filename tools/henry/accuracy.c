@@ -31,8 +31,10 @@ static hn_status make_inputs(subject *s) {
     s->inputs = calloc(s->input_count + 1, sizeof(hn_tensor *));
     s->outputs = calloc(s->output_count + 1, sizeof(hn_tensor *));
     if (!s->inputs || !s->outputs) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory");
-    if (s->options->inputs.count)
-        return tool_inputs_read(s->model.module, &s->options->inputs, s->inputs);
+    bool found = s->options->inputs.count > 0;
+    if (found) return tool_inputs_read(s->options, s->model.path, s->model.module, s->inputs);
+    HN_TRY(tool_examples_read(s->options, s->model.path, s->model.module, s->inputs, &found));
+    if (found) return NULL;
     HN_TRY(tool_random_inputs(&s->random, &s->model, s->input_count, s->inputs));
     return tool_random_check(&s->random);
 }

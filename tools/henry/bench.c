@@ -39,6 +39,13 @@ static hn_status run_once(subject *s, int64_t *out_ns) {
     return status;
 }
 
+static hn_status make_inputs(bench *b, subject *s) {
+    bool found = b->options->inputs.count > 0;
+    if (found) return tool_inputs_read(b->options, s->model.path, s->model.module, s->inputs);
+    HN_TRY(tool_examples_read(b->options, s->model.path, s->model.module, s->inputs, &found));
+    return found ? NULL : tool_random_inputs(&b->random, &s->model, s->input_count, s->inputs);
+}
+
 static hn_status prepare(bench *b, subject *s) {
     s->input_count = hn_module_input_count(s->model.module);
     s->output_count = hn_module_output_count(s->model.module);
@@ -46,9 +53,7 @@ static hn_status prepare(bench *b, subject *s) {
     s->outputs = calloc(s->output_count + 1, sizeof(hn_tensor *));
     s->times = calloc((size_t)b->rounds_max, sizeof *s->times);
     if (!s->inputs || !s->outputs || !s->times) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory");
-    HN_TRY(b->options->inputs.count
-               ? tool_inputs_read(s->model.module, &b->options->inputs, s->inputs)
-               : tool_random_inputs(&b->random, &s->model, s->input_count, s->inputs));
+    HN_TRY(make_inputs(b, s));
     HN_TRY(run_once(s, &s->first_ns));
     int64_t ignored;
     for (int k = 0; k < WARMUP_RUNS; k++) HN_TRY(run_once(s, &ignored));

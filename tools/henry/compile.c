@@ -5,6 +5,7 @@
 #include "base/oserror.h"
 #include "bundle/view.h"
 #include "driver/driver.h"
+#include "front/importer.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -27,6 +28,7 @@ typedef enum product {
     PRODUCT_DUMP,
     PRODUCT_TEXT,
     PRODUCT_JSON,
+    PRODUCT_GRAPH,
     PRODUCT_SOURCE
 } product;
 
@@ -52,9 +54,9 @@ static int check_stage(const char *stage) {
 }
 
 static int refuse_form(const char *form) {
-    static const char *const forms[] = {"c", "source", "text", "json", NULL};
+    static const char *const forms[] = {"c", "source", "text", "json", "graph", NULL};
     char near[100];
-    return tool_usage("compile", "--emit needs c, source, text or json, not '%s'%s", form,
+    return tool_usage("compile", "--emit needs c, source, text, json or graph, not '%s'%s", form,
                       tool_suggest(form, forms, near));
 }
 
@@ -82,6 +84,7 @@ static int choose_product(const tool_options *o) {
     if (strcmp(o->emit, "c") == 0) return PRODUCT_DUMP;
     if (strcmp(o->emit, "text") == 0) return PRODUCT_TEXT;
     if (strcmp(o->emit, "json") == 0) return PRODUCT_JSON;
+    if (strcmp(o->emit, "graph") == 0) return PRODUCT_GRAPH;
     if (strcmp(o->emit, "source") != 0) return refuse_form(o->emit), -1;
     if (!o->output) return tool_usage("compile", "give the folder of the project with -o DIR"), -1;
     if (strcmp(o->output, "-") == 0)
@@ -238,6 +241,33 @@ static bool ends_in(const char *text, const char *end) {
     return len >= end_len && strcmp(text + len - end_len, end) == 0;
 }
 
+/* The graph as it is imported, with its weights: a model by itself. */
+static hn_status deliver_graph(const tool_options *o, hn_model_file *file) {
+    hn_arena arena;
+    hn_sym *sym = NULL;
+    hn_graph *graph = NULL;
+    hn_strbuf text;
+    hn_arena_init(&arena);
+    hn_strbuf_init(&text);
+    hn_status status = hn_sym_create(&arena, &sym);
+    if (!status) status = file->importer->import(file, o->model_name, &arena, sym, &graph);
+    if (!status) hn_graph_print_whole(graph, &text);
+    if (!status) status = hn_strbuf_status(&text);
+    if (!status) status = deliver(o, &text);
+    if (graph) hn_graph_deinit(graph);
+    hn_strbuf_deinit(&text);
+    hn_arena_deinit(&arena);
+    return status;
+}
+
+static hn_status emit_graph(const tool_options *o) {
+    hn_model_file *file;
+    HN_TRY(hn_model_open(o->args.items[0], &file));
+    hn_status status = deliver_graph(o, file);
+    hn_model_close(file);
+    return status;
+}
+
 int tool_cmd_compile(const tool_options *o) {
     int form = choose_product(o);
     if (form < 0 || tool_pool_check("compile", o)) return TOOL_USAGE;
@@ -245,6 +275,7 @@ int tool_cmd_compile(const tool_options *o) {
     hn_compile_options extra = {0};
     int refused = choose_weights(o, form, &extra, &weights);
     if (refused) return refused;
+    if (form == PRODUCT_GRAPH) return tool_report(emit_graph(o));
     const char *path = o->args.items[0];
     tool_kind kind;
     dump d = {.called = false};

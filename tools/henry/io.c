@@ -34,12 +34,12 @@ static const char *numpy_name(const char *descr) {
 /* --- reading --- */
 
 /* Where the elements of a new tensor lie: as recorded, when that is known. */
-static bool recorded_strides(const hn_module_value_info *info, const hn_npy *npy,
+static bool recorded_strides(const hn_module_value_info *info, uint32_t rank, const int64_t *sizes,
                              int64_t strides[HN_TENSOR_MAX_RANK]) {
-    if (info->rank != npy->rank || info->rank > HN_TENSOR_MAX_RANK) return false;
+    if (info->rank != rank || info->rank > HN_TENSOR_MAX_RANK) return false;
     for (uint32_t d = 0; d < info->rank; d++) {
         if (!info->strides[d].is_static || info->strides[d].value < 0) return false;
-        if (info->sizes[d].is_static && info->sizes[d].value != npy->sizes[d]) return false;
+        if (info->sizes[d].is_static && info->sizes[d].value != sizes[d]) return false;
         strides[d] = info->strides[d].value;
     }
     return true;
@@ -65,6 +65,14 @@ static hn_status check_expanded(const hn_tensor *tensor, const void *elements) {
                      "differs along a dimension that the model was exported with as an expanded one");
 }
 
+static hn_status new_tensor(const hn_module_value_info *info, uint32_t rank, const int64_t *sizes,
+                            hn_tensor **out) {
+    int64_t strides[HN_TENSOR_MAX_RANK];
+    hn_tensor_desc desc = {.type = info->type, .rank = rank, .sizes = sizes};
+    if (recorded_strides(info, rank, sizes, strides)) desc.strides = strides;
+    return hn_tensor_create(&desc, out);
+}
+
 static hn_status fill(const hn_npy *npy, hn_scalar_type type, hn_tensor *tensor) {
     uint8_t *elements = allocate(npy->numel, npy->elem_bytes);
     if (!elements) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory for %zu elements", npy->numel);
@@ -85,7 +93,6 @@ static hn_status fill(const hn_npy *npy, hn_scalar_type type, hn_tensor *tensor)
 }
 
 static hn_status tensor_of(const hn_npy *npy, const hn_module_value_info *info, hn_tensor **out) {
-    int64_t strides[HN_TENSOR_MAX_RANK];
     if (strcmp(npy->descr, file_descr(info->type)) != 0)
         return HN_ERROR(
             HN_INVALID_ARGUMENT,
@@ -95,10 +102,29 @@ static hn_status tensor_of(const hn_npy *npy, const hn_module_value_info *info, 
     if (npy->rank > HN_TENSOR_MAX_RANK)
         return HN_ERROR(HN_INVALID_ARGUMENT, "has %u dimensions; at most %d fit", npy->rank,
                         HN_TENSOR_MAX_RANK);
-    hn_tensor_desc desc = {.type = info->type, .rank = npy->rank, .sizes = npy->sizes};
-    if (recorded_strides(info, npy, strides)) desc.strides = strides;
-    HN_TRY(hn_tensor_create(&desc, out));
+    HN_TRY(new_tensor(info, npy->rank, npy->sizes, out));
     hn_status status = fill(npy, info->type, *out);
+    if (status) hn_tensor_release(*out);
+    return status;
+}
+
+/* A Python number travels as an array without dimensions. */
+static hn_module_value_info as_array(const hn_module_value_info *info) {
+    hn_module_value_info array = *info;
+    if (info->kind == HN_VALUE_KIND_TENSOR) return array;
+    array.type = info->kind == HN_VALUE_KIND_INT     ? HN_I64
+                 : info->kind == HN_VALUE_KIND_FLOAT ? HN_F64
+                                                     : HN_BOOL;
+    array.rank = 0;
+    return array;
+}
+
+hn_status tool_input_of(const hn_module_value_info *info, const hn_example *example,
+                        hn_tensor **out) {
+    const hn_module_value_info array = as_array(info);
+    HN_TRY(new_tensor(&array, example->rank, example->sizes, out));
+    hn_status status = hn_tensor_copy_in(*out, example->bytes);
+    if (!status) status = check_expanded(*out, example->bytes);
     if (status) hn_tensor_release(*out);
     return status;
 }
@@ -106,17 +132,10 @@ static hn_status tensor_of(const hn_npy *npy, const hn_module_value_info *info, 
 hn_status tool_input_read(const char *path, const hn_module_value_info *info, hn_tensor **out) {
     hn_file_map map;
     hn_npy npy;
-    hn_module_value_info scalar = *info;
-    /* a Python number travels as an array without dimensions */
-    if (info->kind != HN_VALUE_KIND_TENSOR) {
-        scalar.type = info->kind == HN_VALUE_KIND_INT     ? HN_I64
-                      : info->kind == HN_VALUE_KIND_FLOAT ? HN_F64
-                                                          : HN_BOOL;
-        scalar.rank = 0;
-    }
+    const hn_module_value_info array = as_array(info);
     HN_TRY(hn_file_map_init(&map, path));
     hn_status status = hn_npy_parse(map.data, map.size_bytes, &npy);
-    if (!status) status = tensor_of(&npy, &scalar, out);
+    if (!status) status = tensor_of(&npy, &array, out);
     hn_file_map_deinit(&map);
     return status ? hn_status_annotate(status, "'%s'", path) : NULL;
 }
@@ -158,51 +177,6 @@ void tool_sizes_read(const tool_list *files, tool_sizes *out) {
 void tool_sizes_deinit(tool_sizes *sizes) {
     free(sizes->dims);
     free(sizes->items);
-}
-
-static hn_status count_inputs(const hn_module *module, uint32_t *out_tensors) {
-    *out_tensors = 0;
-    for (uint32_t k = 0; k < hn_module_input_count(module); k++) {
-        hn_module_value_info info;
-        HN_TRY(hn_module_input_info(module, k, &info));
-        *out_tensors += info.kind == HN_VALUE_KIND_TENSOR;
-    }
-    return NULL;
-}
-
-static hn_status wrong_count(const hn_module *module, uint32_t given, uint32_t wanted) {
-    hn_strbuf text;
-    hn_strbuf_init(&text);
-    for (uint32_t k = 0; k < hn_module_input_count(module); k++) {
-        hn_module_value_info info;
-        hn_status status = hn_module_input_info(module, k, &info);
-        if (!status && info.kind == HN_VALUE_KIND_TENSOR) {
-            hn_strbuf_printf(&text, "%s'%s' ", text.len ? ", " : "", info.name);
-            tool_value_print(&info, &text);
-        }
-        hn_status_free(status);
-    }
-    hn_status status = HN_ERROR(
-        HN_INVALID_ARGUMENT,
-        "%u input%s given, the model takes %u%s%s; name an .npy file for each with --input", given,
-        given == 1 ? "" : "s", wanted, text.len ? ": " : "", text.ptr ? text.ptr : "");
-    hn_strbuf_deinit(&text);
-    return status;
-}
-
-hn_status tool_inputs_read(const hn_module *module, const tool_list *files, hn_tensor **out) {
-    uint32_t total = hn_module_input_count(module), tensors = 0, used = 0;
-    HN_TRY(count_inputs(module, &tensors));
-    bool all = files->count == total;
-    if (!all && files->count != tensors) return wrong_count(module, files->count, tensors);
-    for (uint32_t k = 0; k < total; k++) {
-        hn_module_value_info info;
-        HN_TRY(hn_module_input_info(module, k, &info));
-        if (info.kind == HN_VALUE_KIND_STRING || info.kind == HN_VALUE_KIND_NONE) continue;
-        if (all || info.kind == HN_VALUE_KIND_TENSOR)
-            HN_TRY(tool_input_read(files->items[used++], &info, &out[k]));
-    }
-    return NULL;
 }
 
 void tool_tensors_release(hn_tensor **tensors, uint32_t count) {

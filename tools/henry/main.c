@@ -18,7 +18,7 @@
 static const tool_command commands[] = {
     {"run", TOOL_USE_RUN, 1, 1, "MODEL [--input F.npy]... [options]",
      "run a model on arrays in .npy files",
-     "MODEL is a .pt2, which is compiled first unless the cache has it, or a .hnb. Give the inputs in the order of the model's\n"
+     "MODEL is a .pt2 or a .hnir, which is compiled first unless the cache has it, or a .hnb. Give the inputs in the order of the model's\n"
      "signature. The exit status is 1 when an --expect array or a --compare node differs.\n",
      tool_cmd_run},
     {"compile", TOOL_USE_COMPILE, 1, 1, "MODEL.pt2 -o OUT.hnb [options]",

@@ -16,7 +16,7 @@
 static hn_status not_a_model(const char *path) {
     hn_strbuf kinds;
     hn_strbuf_init(&kinds);
-    hn_importer_kinds(&kinds);
+    hn_importer_kinds(" nor ", &kinds);
     hn_status status = hn_strbuf_status(&kinds);
     if (!status)
         status = HN_ERROR(HN_INVALID_ARGUMENT,

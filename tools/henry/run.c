@@ -54,7 +54,7 @@ static hn_status prepare(run_state *r) {
             r->options->expects.count, r->output_count, r->output_count == 1 ? "" : "s");
     if (r->options->compare) HN_TRY(tool_compare_begin(r->options, r->model.module, &r->compare));
     HN_TRY(find_donated(r));
-    return tool_inputs_read(r->model.module, &r->options->inputs, r->inputs);
+    return tool_inputs_read(r->options, r->model.path, r->model.module, r->inputs);
 }
 
 static int by_value(const void *a, const void *b) {

@@ -60,7 +60,7 @@ static hn_status open_model(tool_subject *s) {
     s->input_count = hn_module_input_count(s->whole.module);
     s->inputs = calloc(s->input_count + 1u, sizeof *s->inputs);
     if (!s->inputs) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory");
-    HN_TRY(tool_inputs_read(s->whole.module, &s->options->inputs, s->inputs));
+    HN_TRY(tool_inputs_read(s->options, s->options->args.items[0], s->whole.module, s->inputs));
     s->subject.inputs = s->inputs;
     s->subject.input_count = s->input_count;
     HN_TRY(read_expected(s));

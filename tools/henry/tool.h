@@ -8,6 +8,7 @@
 #include "base/str.h"
 #include "henry/henry.h"
 #include "henry/kernel.h"
+#include "ir/graph.h"
 #include "ir/interp.h"
 
 #include <stdbool.h>
@@ -242,10 +243,9 @@ hn_status tool_steps_json(tool_json *json, hn_module *module) HN_MUST_USE;
  * Errors: those of reading; invalid-argument for another type or rank. */
 hn_status tool_input_read(const char *path, const hn_module_value_info *info,
                           hn_tensor **out) HN_MUST_USE;
-/* The tensors for a run: `files` in order, for tensor inputs only or for all; NULL for the rest.
- * `out` has hn_module_input_count entries. Errors: also a wrong count, naming what is wanted. */
-hn_status tool_inputs_read(const hn_module *module, const tool_list *files,
-                           hn_tensor **out) HN_MUST_USE;
+/* The same of recorded values. */
+hn_status tool_input_of(const hn_module_value_info *info, const hn_example *example,
+                        hn_tensor **out) HN_MUST_USE;
 /* The sizes of the arrays that --input names, for hn_compile_options.inputs. */
 typedef struct tool_sizes {
     hn_input_sizes *items;               /* owned */
@@ -283,6 +283,17 @@ hn_status tool_tensor_compare(const hn_tensor *tensor, const char *path, double 
 void tool_tensor_summary(const hn_tensor *tensor, hn_strbuf *out);
 /* "[2, 3]" */
 void tool_shape_print(const hn_tensor *tensor, hn_strbuf *out);
+
+/* --- inputs.c --- */
+
+/* The tensors for a run: those that --input names in order, for tensor inputs only or for all; NULL for
+ * the rest. Without any, those that the model's file has recorded. `out` has hn_module_input_count
+ * entries. Errors: those of reading; a wrong count, naming what is wanted. */
+hn_status tool_inputs_read(const tool_options *options, const char *path, const hn_module *module,
+                           hn_tensor **out) HN_MUST_USE;
+/* Those that the file has recorded. `*out_found` false: it has none, or not for all tensors. */
+hn_status tool_examples_read(const tool_options *options, const char *path, const hn_module *module,
+                             hn_tensor **out, bool *out_found) HN_MUST_USE;
 
 /* --- one function a command --- */
 

@@ -67,6 +67,11 @@ TEST(other_files_are_recognised) {
                                    "ELF\2\1\1"));
     expect_kind(HN_KIND_GZIP, BYTES("\x1f\x8b\x08"));
     expect_kind(HN_KIND_LFS, BYTES("version https://git-lfs.github.com/spec/v1\n"));
+    expect_kind(HN_KIND_GRAPH, BYTES("graph {}"));
+    expect_kind(HN_KIND_GRAPH, BYTES("\n# graph of a test\n \tgraph @m {"));
+    expect_kind(HN_KIND_UNKNOWN, BYTES("graph"));
+    expect_kind(HN_KIND_UNKNOWN, BYTES("graphs {}"));
+    expect_kind(HN_KIND_UNKNOWN, BYTES("# graph @m {}"));
     expect_kind(HN_KIND_UNKNOWN, BYTES("text"));
     expect_kind(HN_KIND_UNKNOWN, BYTES("{\"a\": 1}      "));
 }
@@ -100,7 +105,7 @@ TEST(calls_name_the_kind_and_the_right_call) {
     } cases[] = {
         {BYTES("\x08\x0a:\0"),
          "it is an ONNX model, not a bundle (.hnb); export the model with torch.export.export",
-         "it is an ONNX model, not a PyTorch model (.pt2); export the model with torch.export.export"},
+         "it is an ONNX model, not a PyTorch model (.pt2) or a graph as text (.hnir); export the model with torch.export.export"},
         {BYTES("\2\0\0\0\0\0\0\0{}"),
          "it is a safetensors file, which holds weights and no program, not a bundle (.hnb); load the bundle and name",
          "it is a safetensors file"},

@@ -29,13 +29,13 @@ TEST(other_bytes_are_refused) {
         const char *message;
     } cases[] = {
         {"text", 4, HN_INVALID_ARGUMENT,
-         "it is of no known kind, not a PyTorch model (.pt2); export the model with torch.export"},
+         "it is of no known kind, not a PyTorch model (.pt2) or a graph as text (.hnir); export the model with torch.export"},
         {"", 0, HN_INVALID_ARGUMENT,
-         "it is empty, not a PyTorch model (.pt2); was it written to the end?"},
+         "it is empty, not a PyTorch model (.pt2) or a graph as text (.hnir); was it written to the end?"},
         {"\x08\x0a:\0", 4, HN_INVALID_ARGUMENT,
-         "it is an ONNX model, not a PyTorch model (.pt2); export the model with torch.export"},
+         "it is an ONNX model, not a PyTorch model (.pt2) or a graph as text (.hnir); export the model with torch.export"},
         {HN_KIND_BUNDLE_MAGIC, 8, HN_INVALID_ARGUMENT,
-         "it is a bundle (.hnb), not a PyTorch model (.pt2); it is compiled already"},
+         "it is a bundle (.hnb), not a PyTorch model (.pt2) or a graph as text (.hnir); it is compiled already"},
         /* may have been a .pt2: its importer speaks */
         {"PK\3\4 and no end", 15, HN_CORRUPT, "not a zip archive"},
     };

@@ -1,6 +1,8 @@
 /* The text form: canonical texts stay as they are, every construct survives, errors have places. */
 #include "unit/ir/ir_fixture.h"
 
+#include "base/compiler.h"
+
 #include <locale.h>
 #include <stdlib.h>
 
@@ -74,6 +76,69 @@ static void expect_fails(const char *text, const char *message) {
     text_test t;
     EXPECT_ERROR(parse(&t, hn_str_of(text)), HN_INVALID_ARGUMENT, message);
     EXPECT(t.g == NULL);
+    release(&t);
+}
+
+TEST(examples_of_inputs) {
+    expect_canonical("graph {\n"
+                     "  symbol size s0 in [0, inf]\n"
+                     "  input user %x : f32[s0] strides [1] example [1] hex 0000803f \"x\"\n"
+                     "  input user %n : symint(s0) example [] hex 0100000000000000 \"n\"\n"
+                     "  input user %e : i64[s0, 3] example [0, 3] \"e\"\n"
+                     "}\n");
+    expect_fails("graph {\n  input user %x : f32[2] example [2, 1] hex 00 \"x\"\n}",
+                 "line 2, column 34: the example has another rank than the input");
+    expect_fails("graph {\n  input user %x : f32[2] example [-1] hex 00 \"x\"\n}",
+                 "line 2, column 35: a size is not negative");
+    expect_fails("graph {\n  input user %x : f32[2] example [2] hex 00 \"x\"\n}",
+                 "line 2, column 42: the number of bytes differs from the size");
+    expect_fails("graph {\n  input user %x : f32[2] example [2] \"x\"\n}",
+                 "line 2, column 38: expected 'hex'");
+    expect_fails("graph {\n  input user %x : f32[2, 2] example [4611686018427387904, 4] hex 00 "
+                 "\"x\"\n}",
+                 "the bytes of the example exceed 64 bits");
+}
+
+/* Sizes of examples are those of the input, and only users' inputs have some. */
+TEST(examples_are_verified) {
+    static const struct {
+        const char *input, *message;
+    } cases[] = {
+        {"input user %x : f32[2] example [1] hex 00000000 \"x\"",
+         "size 0 of its example is 1, not 2"},
+        {"storage 1 : 4 bytes\n"
+         "input constant %x : f32[1] storage 1 offset 0 example [1] hex 00000000 \"x\"",
+         "only inputs of the user have an example"},
+    };
+    for (size_t k = 0; k < HN_COUNT_OF(cases); k++) {
+        char text[200];
+        text_test t;
+        snprintf(text, sizeof text, "graph {\n%s\n}", cases[k].input);
+        EXPECT_OK(parse(&t, hn_str_of(text)));
+        if (t.g) EXPECT_ERROR(hn_graph_verify(t.g, HN_LEGAL_ANY), HN_INTERNAL, cases[k].message);
+        release(&t);
+    }
+}
+
+/* What the usual text leaves out: bytes of large storages and examples. */
+TEST(whole_texts_have_all_bytes) {
+    char text[600] = "graph {\n  storage 1 : 100 bytes hex ";
+    for (int k = 0; k < 100; k++) strcat(text, "a5");
+    strcat(text, "\n  input user %x : u8[70] example [70] hex ");
+    for (int k = 0; k < 70; k++) strcat(text, "01");
+    strcat(text, " \"x\"\n}\n");
+    text_test t;
+    hn_strbuf whole;
+    hn_strbuf_init(&whole);
+    EXPECT_OK(parse(&t, hn_str_of(text)));
+    if (t.g) {
+        char *usual = print(t.g);
+        hn_graph_print_whole(t.g, &whole);
+        EXPECT_STR(hn_strbuf_str(&whole).ptr, text);
+        EXPECT_STR(usual, "graph {\n  storage 1 : 100 bytes\n  input user %x : u8[70] \"x\"\n}\n");
+        free(usual);
+    }
+    hn_strbuf_deinit(&whole);
     release(&t);
 }
 
