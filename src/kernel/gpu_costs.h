@@ -11,6 +11,9 @@ enum { HN_GPU_SECTOR_BYTES = 32, HN_GPU_LINE_BYTES = 128 };
 /* Registers that a compiler has over: one that has just enough uses memory. */
 enum { HN_GPU_SPARE_REGISTERS = 8 };
 
+/* A warp reads a number in shared memory: the other warps of a multiprocessor wait. */
+static const double hn_gpu_exchanged_ns = 0.6;
+
 /* A launch, at the hints of the sizes. */
 typedef struct hn_gpu_launch {
     double groups;        /* each of a cluster's blocks counts as one */

@@ -13,7 +13,7 @@
  * they do not suffice each phase reads the row once more, which a cache has. Where there are some to
  * spare a group of one row reads the next one before it computes one: then reads are under way while
  * its threads wait for each other. */
-#include "kernel/gpu_internal.h"
+#include "kernel/gpu_costs.h"
 
 typedef hn_gpu_planner planner;
 typedef hn_gpu_layout layout;
@@ -26,10 +26,13 @@ static const uint32_t group_sizes[] = {256, 512, 128, 1024, 64};
  * that it takes: each is a copy of the loops' bodies. */
 enum { OTHER_REGISTERS = 28, ELEMENT_REGISTERS = 1, VECTORS_MOST = 64 };
 
-/* Rows that are staged: addresses are simpler. Registers are better where they suffice, and more
- * rows on their way are better than one. */
-enum { STAGED_REGISTERS = 20, STAGES_MOST = HN_FORM_BATCHES_MOST + 1 };
-static const double staged_factor = 1.05, less_stages_factor = 1.02;
+/* Rows that are staged: addresses are simpler. Registers are better where they suffice. */
+enum { STAGED_REGISTERS = 20 };
+static const double staged_factor = 1.05;
+
+/* A row asked for so many times the latency of memory before it is wanted is there in time; of groups
+ * that take turns at memory there are to be so many times as many as it takes, since turns are uneven. */
+static const double early_factor = 2, turns_factor = 1.1;
 
 /* A row that is read again from a cache takes so much of the time of memory. */
 static const double part_of_again = 0.15, part_of_latency = 0.4;
@@ -122,7 +125,38 @@ static int64_t registers_of(const mixed_info *info, const layout *l) {
            kept * (info->row_bytes + info->shared_bytes) / 4096;
 }
 
-/* Memory is busy when enough reads are under way: see hn_gpu_predicted_ns. */
+/* What memory takes for the rows of a group: its part of what one multiprocessor gets. */
+static double memory_of_rows(const planner *pl, const mixed_info *info, const layout *l) {
+    int64_t stored = 0;
+    for (uint32_t f = 0; f < pl->k->phases.count; f++)
+        for (uint32_t k = 0; k < pl->k->phases.items[f].stores.count; k++)
+            stored += hn_gpu_size_of(pl, pl->k->phases.items[f].stores.items[k].buffer);
+    const double bytes = (double)info->elems * ((double)info->row_bytes / 1024 + (double)stored);
+    return l->rows * bytes * pl->facts->multiprocessors / pl->facts->bytes_per_ns;
+}
+
+/* What a group does with its rows when they are there. Each warp of a row reads what all of them have
+ * added up: with 32 warps that took a row of 4096 f32 as long as its memory (H200: 0.81 of a copy in
+ * place of 0.94 with 16). */
+static double work_of_rows(const planner *pl, const mixed_info *info, const layout *l,
+                           double resident) {
+    const hn_gpu_facts *facts = pl->facts;
+    const double room = facts->resident / 4, /* enough for arithmetic */
+        ops_per_ns = facts->ops_per_ns / facts->multiprocessors *
+                     least(1, resident * l->width * l->rows / room),
+                 computes = l->rows * pl->work.operations / (double)info->rows / ops_per_ns;
+    const uint32_t warps = l->width / facts->shuffle;
+    uint32_t levels = 0;
+    if (l->width == 1) return computes;
+    for (uint32_t half = l->width; half > facts->shuffle; half /= 2) levels++;
+    /* without shuffles numbers go up a tree, which the levels are */
+    const double exchanges =
+        levels && facts->shuffle > 1 ? (double)l->rows * warps * warps * hn_gpu_exchanged_ns : 0;
+    return computes + info->acrosses * (exchanges + (1.0 + levels) * facts->barrier_ns);
+}
+
+/* Memory is busy when enough reads are under way: see hn_gpu_predicted_ns. And when some group wants
+ * it at any time: one that reads ahead wants it while it computes, another one does not. */
 static double predicted_ns(const planner *pl, const mixed_info *info, const layout *l,
                            int64_t registers) {
     const hn_gpu_facts *facts = pl->facts;
@@ -136,19 +170,18 @@ static double predicted_ns(const planner *pl, const mixed_info *info, const layo
     /* there are no more groups than slabs */
     resident = least(resident, (double)pl->k->slabs / facts->multiprocessors);
     if (resident < 1) resident = 1;
-    uint32_t levels = 0;
-    for (uint32_t half = l->width; half > facts->shuffle; half /= 2) levels++;
     double taken = l->vector * (l->keeps ? l->unroll : 2), slabs = pl->k->slabs,
            filled = (double)info->elems / ((double)l->width * l->vector * l->unroll),
            flight = resident * threads * taken * filled * (double)info->row_bytes / 1024,
-           /* the rows of a group; others read in the meantime */
-        computes = l->rows * pl->work.operations / (double)info->rows /
-                   (facts->ops_per_ns / facts->multiprocessors),
+           works = work_of_rows(pl, info, l, resident), moves = memory_of_rows(pl, info, l),
            steps = l->keeps ? 1 : (double)ceil_div(l->unroll, 2), reads = facts->latency_ns * steps,
            again = l->keeps ? 0 : reads * (info->phases - 1) * part_of_latency,
-           life = reads + again + computes +
-                  (l->width > 1 ? info->acrosses : 0) * (1.0 + levels) * facts->barrier_ns,
+           life = reads + again + works,
            share = least(1, flight / facts->flight_bytes * (l->ahead ? 1 : reads / life));
+    share = least(share, resident * moves / (l->ahead ? works : turns_factor * (life + moves)));
+    /* the place of a row is free when half of the work on it is done */
+    if (l->stages)
+        share = least(share, (l->stages - 0.5) * moves / (early_factor * facts->latency_ns));
     double all = least(resident * facts->multiprocessors, slabs), waves = slabs / all,
            tail = (double)ceil_div(pl->k->slabs, (int64_t)all) / waves,
            /* written, and read by what combines them */
@@ -164,8 +197,7 @@ static double predicted_ns(const planner *pl, const mixed_info *info, const layo
     if (l->ahead) taken *= 2;
     for (double bytes = taken * (double)info->row_bytes / 1024; bytes > BYTES_OF_ROWS; bytes /= 2)
         factor += byte_factor;
-    if (l->stages) factor *= staged_factor;
-    for (uint32_t k = l->stages; k && k < STAGES_MOST; k++) factor *= less_stages_factor;
+    if (l->stages) factor = staged_factor; /* no registers wait for what is under way */
     return facts->launch_ns + memory * tail * factor + life + combined;
 }
 

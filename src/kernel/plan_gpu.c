@@ -58,9 +58,6 @@ enum { OTHER_REGISTERS = 24, ELEMENT_REGISTERS = 1, KEPT_VECTORS_MOST = 8 };
  * on an H200. */
 static const double needless_clusters = 1.06;
 
-/* A warp reads a number in shared memory: the other warps of a multiprocessor wait. */
-static const double exchanged_ns = 0.6;
-
 /* Of layouts that memory makes equal, that is best whose threads have so many bytes under way each:
  * of a row with fewer more threads wait for each other; with more the code is longer. A factor of
  * two is worth a hundredth. */
@@ -431,7 +428,8 @@ static void count_exchanges(const planner *pl, const layout *l, hn_gpu_launch *o
     uint32_t numbers = l->width;
     if (has_scan(pl->k)) {
         /* of each step, whose reads have to wait */
-        if (l->width > 1) out->exchange_ns = (double)out->steps * numbers * warps * exchanged_ns;
+        if (l->width > 1)
+            out->exchange_ns = (double)out->steps * numbers * warps * hn_gpu_exchanged_ns;
         return;
     }
     if (l->rows < warp) {
@@ -439,7 +437,7 @@ static void count_exchanges(const planner *pl, const layout *l, hn_gpu_launch *o
         numbers = all > warp ? all / warp : 1;
         for (uint32_t k = l->rows; k < warp; k *= 2) numbers += 2; /* before and after */
     }
-    out->exchange_ns = (double)out->acrosses * numbers * warps * exchanged_ns;
+    out->exchange_ns = (double)out->acrosses * numbers * warps * hn_gpu_exchanged_ns;
     out->waits = 1;
 }
 

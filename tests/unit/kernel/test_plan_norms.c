@@ -69,4 +69,37 @@ TEST(norm_backward_of_any_rows) {
                     11, lengths[c]);
 }
 
+/* Threads of a group of the first kernel, which an H200 would run. */
+static uint32_t threads_of_first(const char *graph_text) {
+    const hn_gpu_facts *facts = &hn_gpu_facts_sm_90;
+    const hn_sched_options how = {.threads = facts->multiprocessors, .limits = &facts->limits};
+    hn_arena arena, scratch;
+    hn_graph *graph = NULL;
+    hn_schedule schedule;
+    hn_program *p;
+    hn_sym *sym;
+    hn_form *f = NULL;
+    hn_arena_init(&arena);
+    hn_arena_init(&scratch);
+    EXPECT_OK(hn_sym_create(&arena, &sym));
+    EXPECT_OK(hn_graph_parse(&arena, sym, hn_str_of(graph_text), &graph));
+    EXPECT_OK(hn_lower(graph, NULL, &arena, &scratch, &p));
+    EXPECT_OK(hn_schedule_program(p, &how, &arena, &scratch, &schedule));
+    EXPECT_OK(hn_form_plan_gpu(p, schedule.steps.items[0].kernel, facts, &arena, &scratch, &f));
+    const uint32_t threads = f->threads;
+    hn_graph_deinit(graph);
+    hn_arena_deinit(&scratch);
+    hn_arena_deinit(&arena);
+    return threads;
+}
+
+/* A row of 4096 f32 would be a vector for each of 1024 threads. But then 32 warps read what 32 of
+ * them have added up, twice, which takes longer than memory. */
+TEST(rows_have_no_more_warps_than_pay) {
+    char text[2048];
+    snprintf(text, sizeof text, "graph {\n" NORM_BACKWARD_OF("f32", "f32", "") DW DB OUT "}\n",
+             32768, 4096);
+    EXPECT(threads_of_first(text) <= 512);
+}
+
 TEST_MAIN
