@@ -137,6 +137,7 @@ struct hn_language {
     const char *atomic[HN_STORE_MAX + 1][HN_DTYPE_COUNT];
     const char *swapped[HN_DTYPE_COUNT];
     const char *exp_not_positive; /* of an f32 that is not above 0, or NaN; NULL: as of any */
+    const char *one_plus_erf;     /* of an f32, in place of the two ops; NULL: as them */
     const char *unroll;           /* in front of a loop; $0: how often; may be NULL */
 
     /* index symbols */

@@ -33,6 +33,21 @@ static const char *special_of(const walk *w, const hn_form_stmt *s) {
     return s->not_positive ? w->l->exp_not_positive : NULL;
 }
 
+static bool is_elem(const hn_sop *op, hn_op row) {
+    return op->kind == HN_SOP_ELEM && op->op == row && op->dtype == HN_DTYPE_F32;
+}
+
+/* Of 1 + erf(x), x; else 0. */
+static hn_fid one_plus_erf_of(const walk *w, const hn_sop *op) {
+    if (!is_elem(op, HN_OP_ADD) || !w->l->one_plus_erf) return 0;
+    for (uint32_t a = 0; a < 2; a++) {
+        const hn_sop *erf = walk_op_of(w, op->args[a]), *one = walk_op_of(w, op->args[1 - a]);
+        if (is_elem(erf, HN_OP_ERF) && one->kind == HN_SOP_CONST && one->imm.f == 1)
+            return erf->args[0];
+    }
+    return 0;
+}
+
 static void put_bitcast(walk *w, const hn_sop *op, const operand *operands) {
     hn_dtype from = walk_op_of(w, op->args[0])->dtype;
     const char *text = hn_dtype_is_float(from) ? w->l->bits_of[from] : w->l->of_bits[op->dtype];
@@ -42,6 +57,11 @@ static void put_bitcast(walk *w, const hn_sop *op, const operand *operands) {
 static void put_elem(walk *w, const hn_form_stmt *s) {
     const hn_sop *op = &s->op;
     name args[3] = {0};
+    const hn_fid of = one_plus_erf_of(w, op);
+    if (of) {
+        walk_put(w, w->l->one_plus_erf, op->dtype, OPERANDS(TEXT(walk_value(w, of).text)));
+        return;
+    }
     for (uint32_t a = 0; a < 3; a++)
         if (op->args[a]) args[a] = walk_value(w, op->args[a]);
     const operand *operands = OPERANDS(TEXT(args[0].text), TEXT(args[1].text), TEXT(args[2].text));

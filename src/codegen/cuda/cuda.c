@@ -66,6 +66,7 @@ const hn_language hn_cuda_language = {
         [HN_DTYPE_U8] = "swapped_byte($0 + $1, &$2, $3)", [HN_DTYPE_BOOL] = "swapped_byte($0 + $1, &$2, $3)",
     },
     .exp_not_positive = "exp2_near_f($0 * 0x1.715476p+0f)",
+    .one_plus_erf = "one_plus_erf_f($0)",
     .unroll = "#pragma unroll $0",
     .index_type = "long long",
     .narrow_index_type = "int",
