@@ -33,6 +33,7 @@ allowed() {
     service) echo "base cache toolchain" ;;
     driver) echo "base sym ir front opt lower sched kernel codegen wrapper interp toolchain service cache bundle ops runtime" ;;
     bisect) echo "base sym ir front opt lower sched kernel codegen wrapper interp toolchain service cache bundle ops runtime driver" ;;
+    reduce) echo "base sym ir front opt lower sched kernel codegen wrapper interp toolchain service cache bundle ops runtime driver bisect" ;;
     esac
 }
 for dir in src/*/; do

@@ -10,12 +10,6 @@
 #include <math.h>
 #include <string.h>
 
-static uint32_t pass_number(const char *name) {
-    uint32_t k = 0;
-    while (hn_driver_pass_name(k) && strcmp(hn_driver_pass_name(k), name) != 0) k++;
-    return k;
-}
-
 /* A pass and its limit being tried. */
 typedef struct attempt {
     uint32_t pass;
@@ -57,7 +51,7 @@ static hn_status judge(hn_bisection *b, const attempt *a, bool *out_right, hn_st
 
 hn_status hn_bisect_oracle(hn_bisection *b) {
     hn_build build;
-    const attempt a = {.pass = pass_number("decompose")};
+    const attempt a = {.pass = hn_driver_pass_number("decompose")};
     if (b->s->expected || b->s->oracle.count) return NULL;
     hn_bisection_note(b, b->s->runs_programs
                              ? "running the imported graph as a program without fusion"
@@ -158,7 +152,8 @@ static hn_status find_node(hn_bisection *b, hn_build *build, const hn_results *r
 
 static hn_status search_decompose(hn_bisection *b, hn_finding *f) {
     hn_limit no_fusion = {.most = 0};
-    const hn_driver_limits limits = {.pass = pass_number("decompose"), .sched = &no_fusion};
+    const hn_driver_limits limits = {.pass = hn_driver_pass_number("decompose"),
+                                     .sched = &no_fusion};
     hn_arena arena;
     hn_build build;
     hn_results results;
@@ -178,7 +173,7 @@ static hn_status search_decompose(hn_bisection *b, hn_finding *f) {
 
 static hn_status search(hn_bisection *b, bool *out_found, hn_strbuf *why) {
     const uint32_t last = hn_driver_last_pass();
-    uint32_t pass = pass_number("decompose");
+    uint32_t pass = hn_driver_pass_number("decompose");
     bool right = true;
     HN_TRY(judge_pass(b, last, &right, why));
     *out_found = !right;

@@ -4,10 +4,20 @@
 #include <string.h>
 
 hn_status hn_subject_init(hn_subject *s, const char *path, const hn_subject_options *options) {
-    const hn_compile_options *c = options->compile;
-    *s = (hn_subject){.path = path, .options = *options};
+    hn_model_file *file = NULL;
+    *s = (hn_subject){.path = path};
     hn_arena_init(&s->arena);
-    HN_TRY(hn_model_open(path, &s->file));
+    HN_TRY(hn_model_open(path, &file));
+    hn_status status = hn_subject_init_file(s, file, options);
+    s->path = path;
+    return status;
+}
+
+hn_status hn_subject_init_file(hn_subject *s, hn_model_file *file,
+                               const hn_subject_options *options) {
+    const hn_compile_options *c = options->compile;
+    *s = (hn_subject){.file = file, .options = *options};
+    hn_arena_init(&s->arena);
     return hn_service_create(&(hn_service_options){.cache_dir = c->no_cache ? "" : c->cache_dir,
                                                    .remote_url = c->no_cache ? "" : c->remote_url,
                                                    .cache_tag = c->cache_tag,

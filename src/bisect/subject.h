@@ -8,6 +8,9 @@
 #include "henry/module.h"
 #include "ir/interp.h"
 
+/* Weights of a graph that the interpreter takes a few seconds for. */
+enum { HN_INTERPRETED_BYTES = 32 << 20 };
+
 /* What a run of the model gives: one tensor for each output of the graph, in its order; dtype NONE
  * for scalars. In the arena of who asked. */
 typedef struct hn_results {
@@ -22,7 +25,7 @@ typedef struct hn_subject_options {
 } hn_subject_options;
 
 typedef struct hn_subject {
-    const char *path; /* borrowed */
+    const char *path; /* borrowed; NULL: no file */
     hn_subject_options options;
     hn_model_file *file;
     hn_service *service;
@@ -47,6 +50,9 @@ typedef struct hn_subject {
 /* Errors: those of opening the model and of the compile service. */
 hn_status hn_subject_init(hn_subject *s, const char *path,
                           const hn_subject_options *options) HN_MUST_USE;
+/* The same with an open model, which the subject takes over. */
+hn_status hn_subject_init_file(hn_subject *s, hn_model_file *file,
+                               const hn_subject_options *options) HN_MUST_USE;
 void hn_subject_deinit(hn_subject *s);
 
 /* One compilation of the subject. */

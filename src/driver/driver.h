@@ -93,6 +93,7 @@ hn_status hn_compiled_create(const char *weights_path, hn_compiled **out) HN_MUS
 
 /* pipeline.c: the passes, in order; NULL past the end. */
 const char *hn_driver_pass_name(uint32_t k);
+uint32_t hn_driver_pass_number(const char *name); /* past the last for an unknown name */
 /* One pass on a graph, verified. Errors: invalid-argument for an unknown name; the pass's own. */
 hn_status hn_driver_pass_run(hn_graph *graph, const char *name, hn_arena *scratch) HN_MUST_USE;
 /* The number of the last pass. */

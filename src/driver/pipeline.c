@@ -79,6 +79,12 @@ const char *hn_driver_pass_name(uint32_t k) {
     return k < HN_COUNT_OF(passes) ? passes[k].name : NULL;
 }
 
+uint32_t hn_driver_pass_number(const char *name) {
+    uint32_t k = 0;
+    while (k < HN_COUNT_OF(passes) && strcmp(passes[k].name, name) != 0) k++;
+    return k;
+}
+
 uint32_t hn_driver_last_pass(void) { return HN_COUNT_OF(passes) - 1; }
 
 static hn_status no_pass(const char *name) {

@@ -10,8 +10,11 @@
 
 #include "base/compiler.h"
 
+#include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static bool plants(const char *what) {
     const char *wanted = getenv("HENRY_PLANT");
@@ -84,14 +87,16 @@ hn_value __wrap_hn_fold_index(hn_fold *f, const hn_node_info *node) {
     return hn_b_binary(f->g, HN_OP_MUL, v, hn_b_scalar(f->g, 1.5, hn_graph_value(f->g, v)->dtype));
 }
 
-/* The second layer norm of a graph. */
+/* The second layer norm of a graph: a wrong factor, or worse. */
 void __real_hn_dec_layer_norm(struct hn_dec *d);
 void __wrap_hn_dec_layer_norm(struct hn_dec *d);
 void __wrap_hn_dec_layer_norm(struct hn_dec *d) {
     __real_hn_dec_layer_norm(d);
     const hn_value v = d->results[0];
-    if (!v || !plants("decompose")) return;
     if (!hn_str_eq(d->g->origins.items[d->node->origin].node, HN_STR("layer_norm_1"))) return;
+    if (plants("compile_crash")) raise(SIGSEGV);
+    if (plants("error")) hn_graph_fail(d->g, HN_ERROR(HN_UNSUPPORTED, "no layer norm today"));
+    if (!v || !plants("decompose")) return;
     d->results[0] =
         hn_b_binary(d->g, HN_OP_MUL, v, hn_b_scalar(d->g, 1.5, hn_graph_value(d->g, v)->dtype));
 }
@@ -148,8 +153,14 @@ static const hn_ext_impl *wrong;
 
 static hn_status run_wrong(const hn_ext_call *call, void *scratch) {
     HN_TRY(wrong->run(call, scratch));
-    ((float *)call->operands[0])[1] += 1;
+    if (plants("crash")) raise(SIGSEGV);
+    while (plants("hang")) pause();
+    ((float *)call->operands[0])[1] += plants("nan") ? (float)NAN : 1;
     return NULL;
+}
+
+static bool plants_call(void) {
+    return plants("call") || plants("crash") || plants("hang") || plants("nan");
 }
 
 /* The fourth product that is prepared. */
@@ -158,7 +169,7 @@ hn_status __wrap_hn_ext_prepare(hn_ext_call *call);
 hn_status __wrap_hn_ext_prepare(hn_ext_call *call) {
     static int count;
     HN_TRY(__real_hn_ext_prepare(call));
-    if (!plants("call") || call->kind != HN_EXTERN_MATMUL || ++count % 4) return NULL;
+    if (!plants_call() || call->kind != HN_EXTERN_MATMUL || ++count % 4) return NULL;
     wrong = call->impl;
     planted = *wrong;
     planted.run = run_wrong;

@@ -112,7 +112,6 @@ hn_status tool_examples_read(const tool_options *options, const char *path, cons
 hn_status tool_inputs_read(const tool_options *options, const char *path, const hn_module *module,
                            hn_tensor **out) {
     bool found = false;
-    if (!options->inputs.count)
-        HN_TRY(tool_examples_read(options, path, module, out, &found));
+    if (!options->inputs.count) HN_TRY(tool_examples_read(options, path, module, out, &found));
     return found ? NULL : read_files(module, &options->inputs, out);
 }

@@ -76,6 +76,14 @@ static const tool_command commands[] = {
      "'make' in DIR builds the kernel with a C compiler alone, runs it, compares it with what the reference interpreter computed,\n"
      "and times it. For OpenCL and CUDA the folder has the text, the operands and how the kernel is launched.\n",
      tool_cmd_repro},
+    {"reduce", TOOL_USE_REDUCE, 1, 1,
+     "MODEL.pt2 -o SMALL.hnir [--input F.npy]... [--test CMD] [options]",
+     "shrink a model that fails to a few nodes that fail in the same way",
+     "Nodes are taken out as long as the rest fails in the same way: its results are not those of the reference interpreter,\n"
+     "compiling or running is an error, it crashes, or it hangs; or CMD, which gets the file, ends with the same status. Then sizes\n"
+     "are made smaller. Each attempt runs in a process with limits. The result holds its weights and inputs: 'henry run' and all\n"
+     "other commands take it. Without --input the inputs are random. After an interrupt (ctrl-C) the best so far is written.\n",
+     tool_cmd_reduce},
     {"doctor", TOOL_USE_DOCTOR, 0, 0, "[options]",
      "check compiler, worker, CPU, cache, disk and limits, and say how to fix them", "",
      tool_cmd_doctor},

@@ -31,13 +31,14 @@ typedef struct option_row {
 } option_row;
 
 #define AT(field) offsetof(tool_options, field)
-#define FINDS     (TOOL_USE_BISECT | TOOL_USE_REPRO)
+#define FINDS     (TOOL_USE_BISECT | TOOL_USE_REPRO | TOOL_USE_REDUCE)
+#define JUDGES    (TOOL_USE_RUN | TOOL_USE_BISECT | TOOL_USE_REDUCE)
 #define RUNS      (TOOL_USE_RUN | TOOL_USE_BENCH)
 #define COMPILES  (TOOL_USE_RUN | TOOL_USE_BENCH | TOOL_USE_COMPILE | TOOL_USE_ACCURACY)
 #define STORES    (COMPILES | FINDS | TOOL_USE_CACHE | TOOL_USE_KERNEL | TOOL_USE_DOCTOR)
 #define PRINTS_JSON                                                                                \
     (COMPILES | TOOL_USE_INSPECT | TOOL_USE_CACHE | TOOL_USE_DOCTOR | TOOL_USE_VERSION |           \
-     TOOL_USE_KERNEL | TOOL_USE_BISECT)
+     TOOL_USE_KERNEL | TOOL_USE_BISECT | TOOL_USE_REDUCE)
 #define SOURCES (TOOL_USE_KERNEL | TOOL_USE_CACHE)
 #define TRUSTS  (TOOL_USE_RUN | TOOL_USE_BENCH | TOOL_USE_INSPECT | TOOL_USE_BUNDLE)
 #define ALL     0xffffu
@@ -53,13 +54,13 @@ static const option_row rows[] = {
     {"--compare", NULL, OPTION_TEXT, TOOL_USE_RUN | TOOL_USE_BISECT, AT(compare), "DIR",
      "compare each node with the tensors saved there by --debug-tensors or tools/save_tensors.py",
      0, 0},
-    {"--rtol", NULL, OPTION_NUMBER, TOOL_USE_RUN | TOOL_USE_BISECT, AT(rtol), "X",
+    {"--rtol", NULL, OPTION_NUMBER, JUDGES, AT(rtol), "X",
      "relative tolerance of --expect and --compare (default: by type, 1.3e-6 for f32)", 0, 0},
-    {"--atol", NULL, OPTION_NUMBER, TOOL_USE_RUN | TOOL_USE_BISECT, AT(atol), "X",
+    {"--atol", NULL, OPTION_NUMBER, JUDGES, AT(atol), "X",
      "absolute tolerance of --expect and --compare (default: by type, 1e-5 for f32)", 0, 0},
     {"--output", "-o", OPTION_TEXT,
      TOOL_USE_COMPILE | TOOL_USE_KERNEL | TOOL_USE_OPT | TOOL_USE_INSPECT | TOOL_USE_CACHE |
-         TOOL_USE_BUNDLE | TOOL_USE_REPRO,
+         TOOL_USE_BUNDLE | TOOL_USE_REPRO | TOOL_USE_REDUCE,
      AT(output), "FILE", "where to write; '-' is standard output, for text and JSON", 0, 0},
     {"--kernel", "-k", OPTION_TEXT, TOOL_USE_REPRO, AT(kernel), "K",
      "the kernel, by name or by the number of its step", 0, 0},
@@ -157,6 +158,14 @@ static const option_row rows[] = {
      "neither read nor write the cache", 0, 0},
     {"--max-bytes", "--max-size", OPTION_SIZE, TOOL_USE_CACHE, AT(max_bytes), "SIZE",
      "what gc leaves: bytes, or a number with K, M or G", 0, 0},
+    {"--test", NULL, OPTION_TEXT, TOOL_USE_REDUCE, AT(test), "CMD",
+     "what fails: 'CMD FILE.hnir' ends with another status than 0 (default: the results differ from the reference, compiling fails, or it crashes or hangs)",
+     0, 0},
+    {"--time-limit", NULL, OPTION_COUNT, TOOL_USE_REDUCE, AT(time_limit), "SECONDS",
+     "what takes longer hangs (default: 60)", 0, 0},
+    {"--memory-limit", NULL, OPTION_SIZE, TOOL_USE_REDUCE, AT(max_bytes), "SIZE",
+     "memory of an attempt: bytes, or a number with K, M or G (default: three quarters of the machine's)",
+     0, 0},
     {"--json", NULL, OPTION_FLAG, PRINTS_JSON, AT(json), NULL, "print one JSON object", 0, 0},
     {"--quiet", "-q", OPTION_FLAG, TOOL_USE_RUN | TOOL_USE_COMPILE, AT(quiet), NULL,
      "print nothing but errors", 0, 0},
@@ -322,6 +331,7 @@ bool tool_options_parse(const tool_command *command, int argc, char **argv, int 
                           .max_bytes = -1,
                           .index = -1,
                           .limit = -1,
+                          .time_limit = -1,
                           .rtol = -1,
                           .atol = -1};
     bool only_args = false;

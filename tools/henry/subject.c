@@ -23,9 +23,6 @@ static hn_status read_expected(tool_subject *s) {
     return NULL;
 }
 
-/* Weights that the interpreter takes a few seconds for. */
-enum { INTERPRETED_BYTES = 32 << 20 };
-
 static uint64_t weight_bytes(const hn_graph *graph) {
     uint64_t bytes = 0;
     for (uint32_t k = 1; k < graph->storages.count; k++)
@@ -55,7 +52,7 @@ static hn_status open_model(tool_subject *s) {
         &(hn_subject_options){&s->compile, &s->load, s->options->rtol, s->options->atol}));
     s->has_build = true;
     HN_TRY(hn_build_graph(&s->subject, &all, &s->whole));
-    s->subject.runs_programs = weight_bytes(s->whole.d.graph) > INTERPRETED_BYTES;
+    s->subject.runs_programs = weight_bytes(s->whole.d.graph) > HN_INTERPRETED_BYTES;
     HN_TRY(hn_build_module(&s->subject, &s->whole));
     s->input_count = hn_module_input_count(s->whole.module);
     s->inputs = calloc(s->input_count + 1u, sizeof *s->inputs);
@@ -76,7 +73,7 @@ void tool_subject_deinit(tool_subject *s) {
     hn_arena_deinit(&s->arena);
 }
 
-static hn_status refuse_bundle(const tool_options *options) {
+hn_status tool_refuse_bundle(const tool_options *options) {
     tool_kind kind;
     HN_TRY(tool_kind_of(options->args.items[0], &kind));
     return kind == TOOL_HNB ? HN_ERROR(HN_INVALID_ARGUMENT,
@@ -89,6 +86,6 @@ hn_status tool_subject_open(const tool_options *options, tool_subject *out) {
     *out = (tool_subject){.options = options};
     hn_arena_init(&out->arena);
     HN_TRY(tool_device_check(options));
-    HN_TRY(refuse_bundle(options));
+    HN_TRY(tool_refuse_bundle(options));
     return open_model(out);
 }

@@ -22,5 +22,7 @@ typedef struct tool_subject {
 /* The model, --input and --expect of the command line. deinit also after an error. */
 hn_status tool_subject_open(const tool_options *options, tool_subject *out) HN_MUST_USE;
 void tool_subject_deinit(tool_subject *subject);
+/* Errors: invalid-argument for a bundle, which has no graph. */
+hn_status tool_refuse_bundle(const tool_options *options) HN_MUST_USE;
 
 #endif

@@ -32,9 +32,10 @@ typedef struct tool_options {
     const char *output_dir, *output, *cache_dir, *cache_tag, *remote, *stats, *trace, *log,
         *model_name, *target, *emit, *dump_after;
     const char *device, *weights, *weights_file, *language, *key, *debug_tensors, *compare, *kernel,
-        *pool, *memory_plan;
-    int64_t threads, repeat, compile_threads, max_bytes, index, limit; /* -1: not given */
-    double rtol, atol;                                                 /* negative: by dtype */
+        *pool, *memory_plan, *test;
+    /* -1: not given */
+    int64_t threads, repeat, compile_threads, max_bytes, index, limit, time_limit;
+    double rtol, atol; /* negative: by dtype */
     /* a bit for each option of the table in options.c that is on the command line */
     uint64_t given;
     bool help, json, no_cache, no_fusion, no_standby, explain_fusion, profile, weights_beside,
@@ -54,7 +55,8 @@ typedef enum tool_use {
     TOOL_USE_BUNDLE = 512,
     TOOL_USE_BISECT = 1024,
     TOOL_USE_REPRO = 2048,
-    TOOL_USE_ACCURACY = 4096
+    TOOL_USE_ACCURACY = 4096,
+    TOOL_USE_REDUCE = 8192
 } tool_use;
 
 /* A row of the table of commands. */
@@ -310,5 +312,6 @@ int tool_cmd_bundle(const tool_options *options);
 int tool_cmd_bisect(const tool_options *options);
 int tool_cmd_repro(const tool_options *options);
 int tool_cmd_accuracy(const tool_options *options);
+int tool_cmd_reduce(const tool_options *options);
 
 #endif

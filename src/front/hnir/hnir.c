@@ -1,6 +1,6 @@
-/* hnir.c: a graph in text form as a model: what `henry compile --emit graph` writes, and what
- * somebody has written by hand. The text holds its weights (hn_graph_print_whole), so a program
- * of it holds them, too. */
+/* hnir.c: a graph in text form as a model: what `henry compile --emit graph` and `henry reduce`
+ * write, and what somebody has written by hand. The text holds its weights (hn_graph_print_whole),
+ * so a program of it holds them, too. */
 #include "front/hnir/hnir.h"
 
 #include "ir/lex.h"
@@ -143,9 +143,8 @@ static hn_status verify_all(hn_model_file *base, uint32_t threads) {
 static hn_status key_parts(hn_model_file *base, bool is_shared, hn_model_key *out) {
     (void)is_shared;
     const hnir *file = hnir_of(base);
-    *out = (hn_model_key){
-        .graph = {.records = 1, .bytes = file->text.len, .digest = file->digest},
-        .weights = {.digest = hn_digest_of("", 0)}};
+    *out = (hn_model_key){.graph = {.records = 1, .bytes = file->text.len, .digest = file->digest},
+                          .weights = {.digest = hn_digest_of("", 0)}};
     return NULL;
 }
 
