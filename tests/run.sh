@@ -170,6 +170,7 @@ suite_devices() {
     tests/devices/run.sh opencl _imaginary
     for k in $(seq 0 $((jobs - 1))); do echo "$build/run_cases --part $((k * 97))/$((97 * jobs)) --compiled --target opencl"; done | run_programs
     share_graphs "$build" 20 --target opencl
+    share_graphs "$build" 2 --loops --target opencl
 }
 
 # The pack for machines with a GPU, and the scripts that test and measure there, on what there is here: a few cases and graphs, tiny shapes.
@@ -198,6 +199,9 @@ wrappers() {
     share_wrappers $((100 * many)) --target sm_90a
     share_wrappers $((100 * many)) --contractions --target sm_90a
     share_wrappers $((100 * many)) --target opencl
+    share_wrappers $((100 * many)) --loops --modules 40
+    share_wrappers $((30 * many)) --loops --no-fusion
+    share_wrappers $((30 * many)) --loops --target sm_90a
 }
 # Of graphs with contractions 64; with HENRY_TEST_ALL=1 4,000, a quarter of an hour.
 suite_graphs() {
@@ -210,6 +214,7 @@ suite_graphs() {
     share_forms "$build" 4000 --cpu
     share_graphs "$build" "${contractions:-64}" --contractions --batch 16
     share_graphs "$build" 32 --contractions --no-fusion --batch 16
+    share_graphs "$build" 64 --loops --batch 16
     share_forms "$build" 200 --contractions
     share_forms "$build" 200 --contractions --cpu
     for level in $(lower_levels); do

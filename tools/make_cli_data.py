@@ -10,6 +10,8 @@ branch_size.pt2 a branch whose result's size depends on data: Henry refuses it
 sizes.pt2   a symbolic size, results of several layouts
 branch.pt2  a branch that hands its input on
 loops.pt2   loops: over a symbolic number of elements, while the data says so, of many rounds, of none, one in the other, with a branch
+loop_numbers.pt2  loops with whole numbers among what they take and carry, and sizes that only the data tells in their bodies
+combine.pt2  associative_scan: both modes, backwards, along each dimension, of trees of tensors, of a symbolic number of elements
 assert.pt2  an assertion on what was computed
 random.pt2  random numbers
 lstm.pt2    a recurrent layer whose states are recorded with a dimension more, as PyTorch up to 2.11 does
@@ -25,6 +27,7 @@ import torch
 
 # Compiled under a name of its own, so that the files do not record where this script lies.
 SOURCE = '''
+from torch._higher_order_ops.associative_scan import associative_scan
 from torch._higher_order_ops.map import map as mapped
 from torch._higher_order_ops.scan import scan
 from torch._higher_order_ops.while_loop import while_loop
@@ -127,6 +130,75 @@ class Loops(torch.nn.Module):
         return last, states, soft, count, grown, table, many, none, *self.nested(h)
 
 
+class LoopNumbers(torch.nn.Module):
+    """What PyTorch 2.11 saves: a literal among carried tensors, as in (0, x), it does not."""
+
+    def taken(self, x):
+        n = x.shape[0]
+        zero = torch.zeros((), dtype=torch.int64)
+        total = while_loop(lambda i, y: i < n, lambda i, y: (i + 1, y * 0.5 + n), (zero, x.sum()))[1]
+        return total, mapped(lambda y: y * n + 1, x)
+
+    def carried(self, x):
+        n = x.shape[0]
+        i, y = while_loop(lambda i, y: i < 19, lambda i, y: (i + 2, y * 1.25 + i), (n, x))
+        a, b = while_loop(lambda a, b: a * 2 < b, lambda a, b: (a + 3, b + a // 2), (1, n))
+        count, = while_loop(lambda i: i < 40, lambda i: (i + 1,), (0,))
+        return i, y, a, b, count, torch.zeros(count) + b
+
+    def chosen(self, x, k):
+        """Elements beyond 0, one fewer each round; a part whose length is the number of the round."""
+        def test(i, x):
+            return (i < 6) & (x[x > 0].sum() > 1)
+
+        def body(i, x):
+            rows = torch.nonzero(x > 0).squeeze(1)
+            n = (i % 4 + 1).item()
+            torch._check(n >= 1)
+            torch._check(n <= 8)
+            part = torch.cat([x.repeat(8)[:n].cumsum(0), torch.zeros(8)])[:8]
+            return i + 1, x - x[rows].sum() / 16 + part.sum() / 64
+
+        i, y = while_loop(test, body, (k, x))
+        return i, y, mapped(lambda e: e[e > 0].sum() + torch.nonzero(e).shape[0], x.repeat(4).reshape(4, -1))
+
+    def large(self, x, k):
+        """Sizes without a bound, which grow and shrink."""
+        def body(i, y):
+            n = ((i * 7919) % 5000 + 20000).item()
+            torch._check(n >= 0)
+            return i + 1, y * 0.5 + torch.arange(n).cumsum(0).amax().to(torch.float32) / 1e8
+
+        return while_loop(lambda i, y: i < 7, body, (k, x))[1]
+
+    def forward(self, x, k):
+        return *self.taken(x), *self.carried(x), *self.chosen(x, k), self.large(x, k)
+
+
+class Combine(torch.nn.Module):
+    """combine_mode="pointwise" stays an operator; "generic" is torch.vmap in steps, for a number of elements that is known, which run_decompositions applies."""
+
+    def forward(self, x, h):
+        def pair(a, b):
+            return a[0] * b[0], a[1] * b[0] + b[1]
+
+        def tree(a, b):
+            return {"decay": a["decay"] * b["decay"], "rest": [a["rest"][0] * b["decay"] + b["rest"][0], a["rest"][1] + b["rest"][1]]}
+
+        gates, steps = torch.sigmoid(x), x.cos()
+        long = torch.sin(torch.arange(80.0)).reshape(40, 2)
+        results = [
+            associative_scan(torch.add, h, dim=0, combine_mode="pointwise"),
+            associative_scan(torch.maximum, h, dim=1, combine_mode="pointwise", reverse=True),
+            associative_scan(lambda a, b: torch.minimum(a, b), h, dim=0, combine_mode="generic", reverse=True),
+            associative_scan(torch.matmul, h.reshape(6, 2, 2), dim=0, combine_mode="generic"),
+            *associative_scan(pair, (torch.sigmoid(long), long), dim=0, combine_mode="pointwise"),
+            *associative_scan(pair, (gates, steps), dim=0, combine_mode="pointwise"),
+            *associative_scan(pair, (torch.sigmoid(h), h), dim=0, combine_mode="generic")]
+        whole = associative_scan(tree, {"decay": gates, "rest": [steps, (x * 4).to(torch.int64)]}, dim=0, combine_mode="pointwise")
+        return *results, whole["decay"], *whole["rest"]
+
+
 class BranchSize(torch.nn.Module):
     def forward(self, x, p):
         return torch.cond(p, lambda x: torch.nonzero(x > 0).squeeze(1), lambda x: torch.nonzero(x < 0).squeeze(1), (x,))
@@ -216,8 +288,9 @@ def make_mutate():
     np.save(FOLDER + "mutate_x.npy", x.numpy())
 
 
-def save(name, model, args, **options):
-    torch.export.save(torch.export.export(model, args, **options), f"{FOLDER}{name}.pt2")
+def save(name, model, args, decompose=False, **options):
+    program = torch.export.export(model, args, **options)
+    torch.export.save(program.run_decompositions() if decompose else program, f"{FOLDER}{name}.pt2")
     for k, value in enumerate(args):
         np.save(f"{FOLDER}{name}_in{k}.npy", value.numpy() if isinstance(value, torch.Tensor) else np.asarray(value))
     outputs = model(*args)
@@ -262,6 +335,17 @@ def make_loops():
          dynamic_shapes=({0: torch.export.Dim("n", min=2, max=64)}, {}))
 
 
+def make_loop_numbers():
+    x = torch.tensor([1.0, -2.0, 0.5, 3.0, -0.25])
+    save("loop_numbers", LoopNumbers(), (x, torch.tensor(1)), dynamic_shapes=({0: torch.export.Dim("n", min=2, max=64)}, {}))
+
+
+def make_combine():
+    x = torch.linspace(-2, 2, 28).reshape(7, 4)
+    save("combine", Combine(), (x, torch.linspace(-1, 1, 24).reshape(6, 4)),
+         dynamic_shapes=({0: torch.export.Dim("n", min=2, max=64)}, {}), decompose=True)
+
+
 def make_assert():
     export("assert", Assert(), (torch.ones(2, 3),))
 
@@ -298,5 +382,5 @@ def make_random():
     export("random", Random(), (torch.ones(2, 3),))
 
 
-for made in sys.argv[1:] or ["bf16", "mutate", "data", "number", "constants", "branch_size", "sizes", "branch", "loops", "assert", "random", "recurrent"]:
+for made in sys.argv[1:] or ["bf16", "mutate", "data", "number", "constants", "branch_size", "sizes", "branch", "loops", "loop_numbers", "combine", "assert", "random", "recurrent"]:
     globals()["make_" + made]()

@@ -82,7 +82,9 @@ What Henry accepts in a \`.pt2\`: $(rows | wc -l) overloads of ATen. Written by 
 - *In place* operators, and \`out=\` forms where listed, become the operator without the underscore and a write to the operand.
 - *Refused*: what Henry says when a use is not supported. A dimension list holds at most 16 dimensions everywhere.
 - Control flow: \`torch.cond\`; \`while_loop\`, \`map\`, \`scan\` and \`associative_scan\`, of any number of rounds. What a loop carries are tensors of
-  sizes that stay the same; its body may have no sizes or numbers that depend on data.
+  sizes that stay the same, and whole numbers; its body may have sizes and numbers that depend on data. PyTorch 2.11 exports \`associative_scan\` with
+  \`combine_mode="pointwise"\` as an operator; "generic" and \`torch.vmap\` as steps that \`ExportedProgram.run_decompositions\` turns into operators.
+  It does not save a Python literal among carried tensors, as in \`(0, x)\`.
 
 \`henry inspect MODEL.pt2\` lists the operators of a model that are not in this table.
 

@@ -105,7 +105,7 @@ class _Scope:
             left, right = self._evaluate(tree.left), self._evaluate(tree.right)
             return self.add(_BINARY[type(tree.op)], left, right)
         if isinstance(tree, ast.Call):
-            return self.add(tree.func.id, *(self._evaluate(argument) for argument in tree.args))
+            return self.add(tree.func.id.lower(), *(self._evaluate(argument) for argument in tree.args))
         raise Unsupported(f"an expression with {ast.dump(tree)}")
 
     def knows(self, value):

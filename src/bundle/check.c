@@ -382,23 +382,19 @@ static bool step_ok(const hn_bundle *b, const hnb_step *s) {
     }
 }
 
-/* Bodies of conditionals and loops must nest: each lies inside the body around it. A size that a loop
- * defines would be another one in the next round. */
+/* Bodies of conditionals and loops must nest: each lies inside the body around it. */
 static hn_status check_steps(const hn_bundle *b) {
-    uint32_t ends[2 * HNB_MAX_COND_DEPTH], depth = 0, loop_end = 0;
+    uint32_t ends[2 * HNB_MAX_COND_DEPTH], depth = 0;
     for (uint32_t i = 0; i < b->steps_count; i++) {
         const hnb_step *s = &b->steps[i];
         if (!step_ok(b, s)) return CORRUPT("step %u", i);
         while (depth && ends[depth - 1] <= i) depth--;
-        if (s->kind == HNB_STEP_DEFINE && i < loop_end)
-            return CORRUPT("definition at step %u, in a loop", i);
         if (s->kind != HNB_STEP_COND && s->kind != HNB_STEP_LOOP) continue;
         uint64_t then_end = (uint64_t)i + 1 + s->then_count, end = then_end + s->otherwise_count;
         if (end > (depth ? ends[depth - 1] : b->steps_count))
             return CORRUPT("conditional or loop at step %u reaches too far", i);
         if (depth + 2 > 2 * HNB_MAX_COND_DEPTH)
             return CORRUPT("conditionals and loops nested more than %d deep", HNB_MAX_COND_DEPTH);
-        if (s->kind == HNB_STEP_LOOP && end > loop_end) loop_end = (uint32_t)end;
         ends[depth++] = (uint32_t)end;
         ends[depth++] = (uint32_t)then_end;
     }

@@ -177,17 +177,32 @@ static hn_status branch(interpreter *r, const hn_line *line, uint32_t i) {
                  : run_lines(r, middle, middle + line->otherwise_count);
 }
 
+/* The symbols that lines [first, end) define have no value. */
+static void forget_symbols(interpreter *r, uint32_t first, uint32_t end) {
+    for (uint32_t i = first; i < end; i++)
+        if (r->w->lines.items[i].kind == HN_LINE_DEFINE)
+            hn_ref_unbind(&r->at, r->w->lines.items[i].symbol);
+}
+
 /* Rounds, or as often as the test says. */
-static hn_status loop(interpreter *r, const hn_line *line, uint32_t i) {
+static hn_status run_rounds(interpreter *r, const hn_line *line, uint32_t i) {
     const uint32_t middle = i + 1 + line->then_count;
     int64_t rounds = 0, truth = 1;
     if (line->rounds) HN_TRY(hn_ref_eval(&r->at, line->rounds, &rounds));
     for (int64_t n = 0; !line->rounds || n < rounds; n++) {
+        forget_symbols(r, i + 1, middle);
         HN_TRY(run_lines(r, i + 1, middle));
         if (!line->rounds) HN_TRY(read_element(r, &line->operands[0], &truth));
         if (!truth) break;
+        forget_symbols(r, middle, middle + line->otherwise_count);
         HN_TRY(run_lines(r, middle, middle + line->otherwise_count));
     }
+    return NULL;
+}
+
+static hn_status loop(interpreter *r, const hn_line *line, uint32_t i) {
+    HN_TRY(run_rounds(r, line, i));
+    forget_symbols(r, i + 1, i + 1 + line->then_count + line->otherwise_count);
     return NULL;
 }
 

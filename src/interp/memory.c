@@ -223,7 +223,20 @@ static hn_status begin_slot(hn_imem *m, hn_wbuf b) {
     return NULL;
 }
 
+/* Without lines that say so: a buffer of an earlier round ends when its size is another one. */
+static void end_own(hn_imem *m, hn_expr symbol) {
+    for (hn_wbuf b = 1; !m->has_lines && b < m->w->buffers.count; b++) {
+        hn_imem_buffer *own = &m->buffers[b];
+        if (!own->is_own || !m->w->buffers.items[b].bytes ||
+            !hn_sym_uses(m->w->sym, m->w->buffers.items[b].bytes, symbol))
+            continue;
+        free(own->memory.bytes);
+        *own = (hn_imem_buffer){.state = HN_IMEM_NONE};
+    }
+}
+
 hn_status hn_imem_defined(hn_imem *m, hn_expr symbol) {
+    end_own(m, symbol);
     for (hn_wbuf b = 1; m->plan && b < m->w->buffers.count; b++) {
         const hn_wbuffer *buffer = &m->w->buffers.items[b];
         int64_t len;

@@ -108,6 +108,15 @@ hn_status hn_ref_bind(hn_ref_bindings *b, hn_expr e, int64_t value, const char *
     return want == value ? NULL : does_not_fit(b, e, value, want, what);
 }
 
+void hn_ref_unbind(hn_ref_bindings *b, hn_expr symbol) {
+    for (uint32_t k = 0; k < b->symbols.count; k++) {
+        if (b->symbols.items[k] != symbol) continue;
+        b->symbols.items[k] = b->symbols.items[--b->symbols.count];
+        b->values.items[k] = b->values.items[--b->values.count];
+        return;
+    }
+}
+
 /* --- guards --- */
 
 static hn_status guard_failed(const hn_ref_bindings *b, const hn_guard *guard, int64_t lhs,

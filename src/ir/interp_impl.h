@@ -90,6 +90,8 @@ hn_status hn_ref_eval_sizes(const hn_ref_bindings *bindings, uint32_t rank, cons
  * `what` begins the message. */
 hn_status hn_ref_bind(hn_ref_bindings *bindings, hn_expr e, int64_t value,
                       const char *what) HN_MUST_USE;
+/* The symbol has no value: that of a round of a loop ends with it. */
+void hn_ref_unbind(hn_ref_bindings *bindings, hn_expr symbol);
 /* Checks the guards that can be evaluated and, when `symbol` is not 0, mention it. */
 hn_status hn_ref_check_guards(const hn_ref_bindings *bindings, hn_expr symbol) HN_MUST_USE;
 /* Checks the USER inputs of `graph` against `inputs` and binds its size symbols. */

@@ -36,7 +36,6 @@ hn_status lower_subgraph_init(lower *l, lower *outer, hn_graph *graph, const hn_
                  .operations = outer->operations,
                  .origin = outer->origin,
                  .is_branch = true,
-                 .is_loop = outer->is_loop,
                  .root = outer->root};
     HN_TRY(lower_count_uses(l));
     for (uint32_t k = 0; k < graph->inputs.count && k < count; k++) {

@@ -35,7 +35,6 @@ typedef struct lower {
     uint32_t origin;                 /* of the node being lowered, in the outermost graph */
     hn_graph *root;                  /* the outermost graph */
     bool is_branch;                  /* a subgraph: every node has the origin of the conditional */
-    bool is_loop;                    /* in the body of a loop, perhaps further out */
     /* per value, of a loop's body: a put into what is carried, whose memory it may keep; NULL: none */
     bool *in_place;
 } lower;

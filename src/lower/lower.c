@@ -108,11 +108,6 @@ static hn_status lower_node(lower *l, const hn_node_info *n) {
     if (!fn)
         return HN_ERROR(HN_UNSUPPORTED, "op '%s' (node '" HN_STR_FMT "') cannot be lowered",
                         hn_op_facts(n->op)->name, HN_STR_ARG(origin->node));
-    if (l->is_loop && hn_op_facts(n->op)->op_class == HN_OPC_DYNAMIC)
-        return HN_ERROR(
-            HN_UNSUPPORTED,
-            "a number or size that depends on data inside the body of a loop, which henry "
-            "cannot compile; compute it before the loop, or use a mask");
     if (!l->is_branch) l->origin = n->origin;
     hn_status status = fn(l, n);
     if (!status) status = hn_sym_status(l->sym);

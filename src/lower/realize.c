@@ -19,7 +19,7 @@ hn_status lower_new_buffer(lower *l, hn_value v, const hn_expr *wanted) {
                         .rank = vi->rank,
                         .sizes = vi->sizes,
                         .strides = strides,
-                        .value = v,
+                        .value = l->is_branch ? 0 : v,
                         .extent = hn_strided_extent(l->sym, vi->sizes, strides, vi->rank)};
     lower_value *lv = &l->values[v];
     HN_TRY(hn_program_add_buffer(l->p, buffer, &lv->buffer));

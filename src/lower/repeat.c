@@ -61,7 +61,6 @@ static hn_status begin_carried(repeat *r, uint32_t k) {
 
 static hn_status subgraph_begin(repeat *r, lower *l, hn_graph *graph) {
     HN_TRY(lower_subgraph_init(l, r->outer, graph, r->operands, r->operand_count));
-    l->is_loop = true;
     for (uint32_t k = 0; k < r->carried_count; k++) {
         const hn_value inside = graph->inputs.items[k].value;
         if (inside) l->values[inside] = r->memory[k];

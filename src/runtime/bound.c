@@ -583,18 +583,6 @@ void hn_bound_renew_layouts(const hn_module *m, hn_bound *bound) {
 
 /* ---- later stages ---- */
 
-void hn_bound_forget(const hn_module *m, hn_bound *bound) {
-    for (uint32_t stage = 1; stage <= m->stages.count; stage++) {
-        const hn_stage_list *nodes = &m->stages.nodes, *steps = &m->stages.steps;
-        if (!bound->stage_done[stage]) continue;
-        bound->stage_done[stage] = 0;
-        for (uint32_t k = nodes->first[stage]; k < nodes->first[stage + 1]; k++)
-            bound->bad[nodes->items[k]] = 1;
-        for (uint32_t k = steps->first[stage]; k < steps->first[stage + 1]; k++)
-            bound->steps[steps->items[k]].kind = HNB_STEP_NONE;
-    }
-}
-
 static hn_status check_value(const binder *x, uint32_t symbol, int64_t value) {
     const hnb_symbol *s = &x->b->symbols[symbol];
     const char *name = hn_bundle_text(x->b, s->name);

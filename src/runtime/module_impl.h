@@ -454,6 +454,9 @@ hn_status hn_bound_create(hn_module *m, hn_context *c, hn_bound **out) HN_MUST_U
 void hn_bound_destroy(hn_bound *bound); /* NULL is allowed */
 /* Before a call: nothing of the stages behind 0 is known. */
 void hn_bound_forget(const hn_module *m, hn_bound *bound);
+/* Before each run of the test or the body of a loop, and behind the loop: nothing is known of the
+ * stages that its steps, [first, end), define. */
+void hn_bound_forget_range(const hn_module *m, hn_bound *bound, uint32_t first, uint32_t end);
 /* Gives the symbol of a step its value and works out its stage. Errors: invalid-argument when the
  * value is out of the symbol's range or breaks a guard. */
 hn_status hn_bound_define(hn_module *m, hn_context *c, uint32_t symbol, int64_t value) HN_MUST_USE;

@@ -124,6 +124,26 @@ hn_status hn_stages_init(hn_module *m) {
     return NULL;
 }
 
+static void forget_stage(const hn_module *m, hn_bound *bound, uint32_t stage) {
+    const hn_stage_list *nodes = &m->stages.nodes, *steps = &m->stages.steps;
+    if (!bound->stage_done[stage]) return;
+    bound->stage_done[stage] = 0;
+    for (uint32_t k = nodes->first[stage]; k < nodes->first[stage + 1]; k++)
+        bound->bad[nodes->items[k]] = 1;
+    for (uint32_t k = steps->first[stage]; k < steps->first[stage + 1]; k++)
+        bound->steps[steps->items[k]].kind = HNB_STEP_NONE;
+}
+
+void hn_bound_forget(const hn_module *m, hn_bound *bound) {
+    for (uint32_t stage = 1; stage <= m->stages.count; stage++) forget_stage(m, bound, stage);
+}
+
+void hn_bound_forget_range(const hn_module *m, hn_bound *bound, uint32_t first, uint32_t end) {
+    for (uint32_t k = first; m->stages.count && k < end; k++)
+        if (m->view.steps[k].kind == HNB_STEP_DEFINE)
+            forget_stage(m, bound, m->view.steps[k].symbol - m->stages.first_symbol + 1);
+}
+
 static void list_deinit(hn_stage_list *list) {
     free(list->of);
     free(list->first);

@@ -182,11 +182,14 @@ static hn_status run_loop(hn_module *m, hn_context *c, const hn_run_step *s) {
     for (int64_t n = 0; s->rounds < 0 || n < s->rounds; n++) {
         int64_t goes_on = 1;
         HN_TRY(check_cancel(m, c, s));
+        hn_bound_forget_range(m, c->bounds[0], first, body);
         HN_TRY(run_range(m, c, first, body));
         if (s->rounds < 0) HN_TRY(read_number(m, c, s, &goes_on));
         if (!goes_on) break;
+        hn_bound_forget_range(m, c->bounds[0], body, end);
         HN_TRY(run_range(m, c, body, end));
     }
+    hn_bound_forget_range(m, c->bounds[0], first, end);
     return NULL;
 }
 

@@ -187,10 +187,26 @@ static hn_status put_cond(source_printer *p, uint32_t at) {
     return NULL;
 }
 
+/* What lines [first, end), the test or the body of a loop, define is not known when they begin, nor
+ * behind the loop. */
+static hn_status put_forget(source_printer *p, uint32_t first, uint32_t end) {
+    for (uint32_t at = first; at < end; at++) {
+        const hn_line *line = &p->w->lines.items[at];
+        uint32_t symbol;
+        if (line->kind != HN_LINE_DEFINE) continue;
+        if (!hn_wsymbols_find(&p->numbering->symbols, line->symbol, &symbol))
+            return HN_ERROR(HN_INTERNAL, "a line defines a symbol that nobody has listed");
+        begin_line(p);
+        PUTS("n[%u] = UNDEFINED;\n", p->symbol_numbers[symbol]);
+    }
+    return NULL;
+}
+
 /* Counters are named by depth: loops nest. */
 static hn_status put_loop(source_printer *p, uint32_t at) {
     const hn_line *line = &p->w->lines.items[at];
-    const uint32_t body = at + 1 + line->then_count, depth = p->depth;
+    const uint32_t body = at + 1 + line->then_count, end = body + line->otherwise_count;
+    const uint32_t depth = p->depth;
     begin_line(p);
     if (line->rounds) {
         PUTS("for (int64_t r%u = 0, r%u_end = ", depth, depth);
@@ -202,6 +218,7 @@ static hn_status put_loop(source_printer *p, uint32_t at) {
     put_origin(p, line);
     hn_strbuf_putc(p->out, '\n');
     p->depth++;
+    HN_TRY(put_forget(p, at + 1, body));
     HN_TRY(put_range(p, at + 1, body));
     if (!line->rounds) {
         begin_line(p);
@@ -209,11 +226,12 @@ static hn_status put_loop(source_printer *p, uint32_t at) {
         put_element(p, &line->operands[0]);
         hn_strbuf_puts(p->out, ")) break;\n");
     }
-    HN_TRY(put_range(p, body, body + line->otherwise_count));
+    HN_TRY(put_forget(p, body, end));
+    HN_TRY(put_range(p, body, end));
     p->depth--;
     begin_line(p);
     hn_strbuf_puts(p->out, "}\n");
-    return NULL;
+    return put_forget(p, at + 1, end);
 }
 
 /* Kernels and operations have arrays of their own: a block each. */

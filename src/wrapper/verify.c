@@ -329,8 +329,22 @@ static hn_status check_round_end(const verifier *v, const uint8_t *before, const
     return NULL;
 }
 
+/* A symbol that lines [first, end) of a loop define is another number in each round, and no number
+ * in front of the loop. */
+static hn_status check_new_symbols(const verifier *v, const uint8_t *before, uint32_t first,
+                                   uint32_t end) {
+    for (uint32_t k = first; k < end; k++) {
+        const hn_line *line = &v->w->lines.items[k];
+        if (line->kind != HN_LINE_DEFINE) continue;
+        const uint64_t *at = hn_map_get(&v->data, line->symbol);
+        if (at && before[*at] == DEFINED)
+            return BAD("line %u: a loop defines a symbol that was defined before it", k);
+    }
+    return NULL;
+}
+
 /* The test of a loop runs first; it may be all that runs. Behind the loop nothing more is there than
- * before. */
+ * before. The symbols that the test or the body defines end with it. */
 static hn_status check_loop(verifier *v, const uint8_t *before, const hn_line *line, uint32_t i,
                             uint32_t end, uint32_t depth) {
     const uint32_t all = v->w->buffers.count + v->data.count;
@@ -340,14 +354,13 @@ static hn_status check_loop(verifier *v, const uint8_t *before, const hn_line *l
         return BAD("line %u: the bodies of the loop do not nest", i);
     if (line->rounds ? line->then_count || line->operand_count : !line->operand_count)
         return BAD("line %u: a loop has either rounds or a test", i);
-    for (uint32_t k = i + 1; k < middle + line->otherwise_count; k++)
-        if (v->w->lines.items[k].kind == HN_LINE_DEFINE)
-            return BAD("line %u: a symbol is defined in a loop", k);
+    HN_TRY(check_new_symbols(v, before, i + 1, middle + line->otherwise_count));
     HN_TRY(check_expr(v, before, line->rounds, i));
     HN_NEW(v->arena, state, all);
     memcpy(state, before, all);
     HN_TRY(check_block(v, state, i + 1, middle, depth + 1));
     HN_TRY(check_operands(v, state, line, i));
+    memcpy(state + v->w->buffers.count, before + v->w->buffers.count, v->data.count);
     HN_TRY(check_block(v, state, middle, middle + line->otherwise_count, depth + 1));
     return check_round_end(v, before, state, i);
 }

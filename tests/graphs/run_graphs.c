@@ -1,9 +1,10 @@
 /* run_graphs.c: random graphs of primitives, compiled and run, against the reference interpreter.
  *
- *     run_graphs FROM COUNT [--contractions] [--no-fusion | --dump] [--target TARGET] [--kernels]
+ *     run_graphs FROM COUNT [--contractions | --loops] [--no-fusion | --dump] [--target TARGET] [--kernels]
  *                          [--batch N] [--watch SECONDS]
  *
- * --contractions: graphs of the kind with matrix products, convolutions and attention. --target
+ * --contractions: graphs of the kind with matrix products, convolutions and attention; --loops: of
+ * that with loops and conditionals. --target
  * compiles for another level than this machine's, or for another device, which then runs the
  * graphs. --watch: in a process that is watched (support/watch.h), a batch takes no longer than
  * SECONDS. --kernels runs kernels alone, on an OpenCL device, or in cuda_run_graphs as CUDA C++ on
@@ -30,7 +31,8 @@ typedef struct command {
     uint64_t from, count, batch;
     bool dumps;
     hn_compile_options how;
-    bool as_kernels, has_contractions;
+    bool as_kernels;
+    hn_random_family family;
     opencl_host *host;
     uint64_t watch_seconds; /* 0: nothing is watched */
     watch_board *board;
@@ -105,8 +107,7 @@ static hn_status check_seeds(const command *given, uint64_t from, uint64_t count
     if (!status) status = hn_graph_create(&arena, sym, &graph);
     for (uint64_t seed = from; seed < from + count && !status; seed++) {
         uint32_t first = graph->inputs.count;
-        status = (c->has_contractions ? hn_random_contractions_add
-                                      : hn_random_graph_add)(seed, graph, tolerance);
+        status = hn_random_family_add(c->family, seed, graph, tolerance);
         if (!status) status = hn_random_inputs(seed, &arena, graph, first, inputs);
     }
     if (!status && is_for_gpu(c) && !c->how.deterministic) hn_random_graph_any_order(graph);
@@ -130,10 +131,10 @@ static bool parse_command(int argc, char **argv, command *out) {
     *out = (command){.batch = 1, .program = argv[0]};
     if (argc < 3 || !parse(argv[1], &out->from) || !parse(argv[2], &out->count)) return false;
     for (int k = 3; k < argc; k++) {
+        if (hn_random_family_named(argv[k], &out->family)) continue;
         if (strcmp(argv[k], "--no-fusion") == 0) out->how.no_fusion = true;
         else if (strcmp(argv[k], "--dump") == 0) out->dumps = true;
         else if (strcmp(argv[k], "--kernels") == 0) out->as_kernels = true;
-        else if (strcmp(argv[k], "--contractions") == 0) out->has_contractions = true;
         else if (strcmp(argv[k], "--target") == 0 && k + 1 < argc) out->how.target = argv[++k];
         else if (strcmp(argv[k], "--watch") == 0 && k + 1 < argc) {
             if (!parse(argv[++k], &out->watch_seconds)) return false;
@@ -141,8 +142,7 @@ static bool parse_command(int argc, char **argv, command *out) {
             return false;
     }
     const char *target = out->how.target;
-    snprintf(out->again, sizeof out->again, "%s%s%s%s%.20s",
-             out->has_contractions ? " --contractions" : "",
+    snprintf(out->again, sizeof out->again, "%s%s%s%s%.20s", hn_random_family_option(out->family),
              out->how.no_fusion ? " --no-fusion" : "", out->as_kernels ? " --kernels" : "",
              target ? " --target " : "", target ? target : "");
     return out->batch > 0 && out->batch <= HN_RANDOM_MAX_BATCH;
@@ -211,10 +211,11 @@ static void run_graphs(void *user) {
 int main(int argc, char **argv) {
     command c;
     if (!parse_command(argc, argv, &c) || !(c.board = watch_board_create())) {
-        fprintf(stderr,
-                "usage: %s FROM COUNT [--contractions] [--no-fusion | --dump] [--target TARGET] "
-                "[--kernels] [--batch N] [--watch SECONDS]\n",
-                argv[0]);
+        fprintf(
+            stderr,
+            "usage: %s FROM COUNT [--contractions | --loops] [--no-fusion | --dump] [--target TARGET] "
+            "[--kernels] [--batch N] [--watch SECONDS]\n",
+            argv[0]);
         return 2;
     }
     int code = c.as_kernels ? opencl_host_open_or_skip(&c.host) : -1;

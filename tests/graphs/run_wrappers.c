@@ -1,6 +1,6 @@
 /* run_wrappers.c: random graphs as planned programs, run by the interpreter of wrapper IR.
  *
- *     run_wrappers FROM COUNT [--contractions] [--no-fusion] [--target TARGET] [--modules N] [--dump]
+ *     run_wrappers FROM COUNT [--contractions | --loops] [--no-fusion] [--target TARGET] [--modules N] [--dump]
  *
  * Of each graph: the program is verified before and behind the memory plan, and the plan itself; the
  * interpreter gives, with the plan and with memory of its own for each buffer, the same bits, which
@@ -21,7 +21,8 @@
 
 typedef struct command {
     uint64_t from, count, modules;
-    bool has_contractions, dumps;
+    bool dumps;
+    hn_random_family family;
     hn_compile_options how;
     char again[64];
 } command;
@@ -81,8 +82,7 @@ static void add_data_steps(subject *s, hn_graph *g) {
 }
 
 static hn_status fill_graph(subject *s, hn_graph *g) {
-    HN_TRY((s->c->has_contractions ? hn_random_contractions_add
-                                   : hn_random_graph_add)(s->seed, g, s->tolerance));
+    HN_TRY(hn_random_family_add(s->c->family, s->seed, g, s->tolerance));
     add_data_steps(s, g);
     return hn_graph_status(g);
 }
@@ -196,16 +196,15 @@ static bool parse_command(int argc, char **argv, command *out) {
     if (argc < 3 || !parse(argv[1], &out->from) || !parse(argv[2], &out->count)) return false;
     for (int k = 3; k < argc; k++) {
         const bool has_value = k + 1 < argc;
-        if (strcmp(argv[k], "--contractions") == 0) out->has_contractions = true;
-        else if (strcmp(argv[k], "--no-fusion") == 0) out->how.no_fusion = true;
+        if (hn_random_family_named(argv[k], &out->family)) continue;
+        if (strcmp(argv[k], "--no-fusion") == 0) out->how.no_fusion = true;
         else if (strcmp(argv[k], "--dump") == 0) out->dumps = true;
         else if (strcmp(argv[k], "--target") == 0 && has_value) out->how.target = argv[++k];
         else if (strcmp(argv[k], "--modules") != 0 || !has_value ||
                  !parse(argv[++k], &out->modules))
             return false;
     }
-    snprintf(out->again, sizeof out->again, "%s%s%s%.20s",
-             out->has_contractions ? " --contractions" : "",
+    snprintf(out->again, sizeof out->again, "%s%s%s%.20s", hn_random_family_option(out->family),
              out->how.no_fusion ? " --no-fusion" : "", out->how.target ? " --target " : "",
              out->how.target ? out->how.target : "");
     return true;
@@ -218,7 +217,7 @@ int main(int argc, char **argv) {
     if (!parse_command(argc, argv, &c)) {
         fprintf(
             stderr,
-            "usage: %s FROM COUNT [--contractions] [--no-fusion] [--target TARGET] [--modules N] "
+            "usage: %s FROM COUNT [--contractions | --loops] [--no-fusion] [--target TARGET] [--modules N] "
             "[--dump]\n",
             argv[0]);
         return 2;

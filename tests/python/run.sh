@@ -56,6 +56,8 @@ check data $data/data.pt2 $data/data_in[012].npy
 check number $data/number.pt2 $data/number_in[01].npy
 check mutate $data/mutate.pt2 $data/mutate_x.npy
 check loops $data/loops.pt2 $data/loops_in[01].npy
+check loop_numbers $data/loop_numbers.pt2 $data/loop_numbers_in[01].npy
+check combine $data/combine.pt2 $data/combine_in[01].npy
 check bf16 $data/bf16.pt2 $data/bf16_[xy].npy
 check lstm $data/lstm.pt2 $data/lstm_in0.npy
 check pool $data/pool.pt2 $data/pool_in8.npy

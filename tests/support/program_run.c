@@ -233,6 +233,9 @@ static hn_status define(hn_program_run *r, const hn_item_info *item) {
     int64_t value = 0;
     HN_TRY(read_condition(r, item->cond, &value));
     HN_TRY(hn_ref_bind(&r->at, item->symbol, value, "a number that the data gives"));
+    for (hn_buf b = 1; b < r->p->buffers.count; b++) /* of another round of a loop */
+        if (hn_sym_uses(r->p->sym, r->p->buffers.items[b].extent, item->symbol))
+            r->buffers[b].items = NULL;
     return allocate(r);
 }
 
@@ -287,14 +290,24 @@ static hn_item end_of_loop(const hn_program *p, hn_item i) {
 
 static hn_status run_range(hn_program_run *r, hn_item first, hn_item end, bool *out_goes_on);
 
+/* What items [first, end) of a loop define is another number in each round. */
+static void forget_symbols(hn_program_run *r, hn_item first, hn_item end) {
+    for (hn_item i = first; i < end; i++)
+        if (r->p->items.items[i].kind == HN_ITEM_DEFINE)
+            hn_ref_unbind(&r->at, r->p->items.items[i].symbol);
+}
+
 /* Items up to AGAIN, until WHILE ends it or all rounds are done. */
 static hn_status run_loop(hn_program_run *r, hn_item first, hn_item end) {
     const hn_expr rounds = r->p->items.items[first].rounds;
     int64_t count = 0;
     bool goes_on = true;
     if (rounds) HN_TRY(hn_ref_eval(&r->at, rounds, &count));
-    for (int64_t n = 0; goes_on && (!rounds || n < count); n++)
+    for (int64_t n = 0; goes_on && (!rounds || n < count); n++) {
+        forget_symbols(r, first, end);
         HN_TRY(run_range(r, first + 1, end, &goes_on));
+    }
+    forget_symbols(r, first, end);
     return NULL;
 }
 
@@ -307,6 +320,7 @@ static hn_status run_range(hn_program_run *r, hn_item first, hn_item end, bool *
             HN_TRY(read_condition(r, item->cond, &truth));
             *out_goes_on = truth != 0;
             if (!truth) return NULL;
+            forget_symbols(r, first, i);
         } else if (is_active && item->kind == HN_ITEM_REPEAT) {
             const hn_item last = end_of_loop(r->p, i);
             HN_TRY(run_loop(r, i, last));

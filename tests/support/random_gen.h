@@ -1,5 +1,5 @@
 /* random_gen.h: the state of the generator of random graphs, shared by random_graph.c,
- * random_steps.c and random_contract.c. */
+ * random_steps.c, random_contract.c and random_loops.c. */
 #ifndef HN_TESTS_RANDOM_GEN_H
 #define HN_TESTS_RANDOM_GEN_H
 
@@ -29,6 +29,8 @@ typedef struct gen {
     uint32_t count;
     uint32_t first_input; /* of the graph, when it holds several */
     bool symbolic;        /* sizes of inputs may be symbols */
+    uint32_t depth;       /* of bodies around this graph, */
+    int64_t rounds;       /* and how often the innermost may run */
 } gen;
 
 static inline uint64_t next(uint64_t *state) {
@@ -89,8 +91,11 @@ hn_value hn_gen_input(gen *r, hn_dtype dtype, const hn_expr *sizes, uint32_t ran
 /* A size that is only known when the program is called; n itself when the name is taken. */
 hn_expr hn_gen_symbol(gen *r, int64_t n);
 
+/* One more node or a few. */
+void hn_gen_step(gen *r);
+
 /* random_steps.c */
-/* One more node or a few, of the rarer kinds. */
+/* The same of the rarer kinds. */
 void hn_gen_step_rarer(gen *r);
 /* Small multiples of 1/4 that look random. */
 hn_value hn_gen_weight(gen *r, const hn_expr *sizes, uint32_t rank, hn_dtype dtype);
@@ -101,5 +106,8 @@ hn_value hn_gen_mutation(gen *r, uint32_t *out_input, known *out_value);
 /* random_contract.c: a contraction with what stands in front of it and behind it; or nothing, when
  * the sizes that it drew are too large */
 void hn_gen_step_contraction(gen *r);
+
+/* random_loops.c: a loop or a conditional with bodies of several nodes, which may hold others. */
+void hn_gen_step_control(gen *r);
 
 #endif

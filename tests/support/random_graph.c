@@ -495,7 +495,7 @@ static void step_rare(gen *r) {
     }
 }
 
-static void step(gen *r) {
+void hn_gen_step(gen *r) {
     static void (*const steps[])(gen *) = {
         hn_gen_step_rarer, hn_gen_step_rarer, hn_gen_step_rarer, step_unary,  step_unary,
         step_unary,        step_binary,       step_binary,       step_binary, step_binary,
@@ -545,8 +545,12 @@ static hn_status add_mutation(gen *r, double *out_tolerance) {
 static hn_status begin(uint64_t state, hn_graph *g, gen **out) {
     gen *r;
     HN_NEW(g->arena, r, 1);
-    *r = (gen){
-        .state = state, .arena = g->arena, .sym = g->sym, .g = g, .first_input = g->inputs.count};
+    *r = (gen){.state = state,
+               .arena = g->arena,
+               .sym = g->sym,
+               .g = g,
+               .first_input = g->inputs.count,
+               .rounds = 1};
     r->symbolic = chance(r, 25);
     *out = r;
     return NULL;
@@ -557,7 +561,7 @@ hn_status hn_random_graph_add(uint64_t seed, hn_graph *g, double *out_tolerance)
     HN_TRY(begin(seed * 0x2545F4914F6CDD1Dull + 1, g, &r));
     uint32_t inputs = 1 + below(r, 3), steps = 3 + below(r, 20);
     for (uint32_t k = 0; k < inputs; k++) add_input(r);
-    for (uint32_t k = 0; k < steps; k++) step(r);
+    for (uint32_t k = 0; k < steps; k++) hn_gen_step(r);
     HN_TRY(add_outputs(r, out_tolerance));
     HN_TRY(add_mutation(r, out_tolerance));
     return hn_graph_status(g);
@@ -569,10 +573,50 @@ hn_status hn_random_contractions_add(uint64_t seed, hn_graph *g, double *out_tol
     uint32_t contractions = 1 + below(r, 3);
     for (uint32_t k = 0; (k < contractions || !r->count) && !hn_graph_status(g); k++) {
         hn_gen_step_contraction(r);
-        for (uint32_t more = chance(r, 40) ? below(r, 4) : 0; more > 0 && r->count; more--) step(r);
+        for (uint32_t more = chance(r, 40) ? below(r, 4) : 0; more > 0 && r->count; more--)
+            hn_gen_step(r);
     }
     HN_TRY(add_some_outputs(r, out_tolerance));
     return hn_graph_status(g);
+}
+
+hn_status hn_random_loops_add(uint64_t seed, hn_graph *g, double *out_tolerance) {
+    gen *r;
+    HN_TRY(begin(seed * 0xD1342543DE82EF95ull + 3, g, &r));
+    const uint32_t inputs = 2 + below(r, 3), steps = 1 + below(r, 5);
+    for (uint32_t k = 0; k < inputs; k++) add_input(r);
+    for (uint32_t k = 0; k < steps; k++) {
+        for (uint32_t more = below(r, 4); more > 0; more--) hn_gen_step(r);
+        hn_gen_step_control(r);
+    }
+    for (uint32_t more = below(r, 3); more > 0; more--) hn_gen_step(r);
+    HN_TRY(add_some_outputs(r, out_tolerance));
+    HN_TRY(add_mutation(r, out_tolerance));
+    return hn_graph_status(g);
+}
+
+/* Indexed by hn_random_family. */
+static const struct {
+    const char *option; /* behind a space */
+    hn_status (*add)(uint64_t seed, hn_graph *g, double *out_tolerance);
+} families[] = {{"", hn_random_graph_add},
+                {" --contractions", hn_random_contractions_add},
+                {" --loops", hn_random_loops_add}};
+
+bool hn_random_family_named(const char *option, hn_random_family *out) {
+    for (size_t k = 1; k < sizeof families / sizeof *families; k++) {
+        if (strcmp(option, families[k].option + 1) != 0) continue;
+        *out = (hn_random_family)k;
+        return true;
+    }
+    return false;
+}
+
+const char *hn_random_family_option(hn_random_family family) { return families[family].option; }
+
+hn_status hn_random_family_add(hn_random_family family, uint64_t seed, hn_graph *g,
+                               double *out_tolerance) {
+    return families[family].add(seed, g, out_tolerance);
 }
 
 hn_status hn_random_graph(uint64_t seed, hn_arena *arena, hn_sym *sym, hn_graph **out,

@@ -23,6 +23,21 @@ hn_status hn_random_graph_add(uint64_t seed, hn_graph *g, double *out_tolerance)
 /* Another kind of graph: matrix products, convolutions and attention, with what stands in front of
  * them and behind them. The seed of one kind means nothing to the other. */
 hn_status hn_random_contractions_add(uint64_t seed, hn_graph *g, double *out_tolerance) HN_MUST_USE;
+/* And another: loops and conditionals, one in the other, with what stands around them. */
+hn_status hn_random_loops_add(uint64_t seed, hn_graph *g, double *out_tolerance) HN_MUST_USE;
+
+/* The families of graphs, for programs that are told one by an option: "--contractions", "--loops". */
+typedef enum hn_random_family {
+    HN_FAMILY_ANY,
+    HN_FAMILY_CONTRACTIONS,
+    HN_FAMILY_LOOPS
+} hn_random_family;
+/* Whether `option` names a family. */
+bool hn_random_family_named(const char *option, hn_random_family *out);
+/* The option with a space before it; "" for the usual one. */
+const char *hn_random_family_option(hn_random_family family);
+hn_status hn_random_family_add(hn_random_family family, uint64_t seed, hn_graph *g,
+                               double *out_tolerance) HN_MUST_USE;
 
 /* Inputs for the graph's user inputs from `first` on: out[first...]. */
 hn_status hn_random_inputs(uint64_t seed, hn_arena *arena, hn_graph *graph, uint32_t first,

@@ -11,41 +11,28 @@
  * longer to compile than they gain. */
 enum { MAX_UNROLLED_ROUNDS = 8, MAX_UNROLLED_NODES = 64 };
 
-typedef struct value_list {
-    const hn_value *items;
-    uint32_t count;
-} value_list;
-
-static hn_status operands_read(hn_pt2_scope *scope, const hop_args *args, uint32_t at,
-                               value_list *out) {
-    hn_arg list;
-    *out = (value_list){0};
-    if (at >= args->count) return NULL;
-    hn_pt2_place place = args->items[at];
-    HN_TRY(hn_pt2_arg_read(scope, &place, NULL, &list));
-    if (list.kind == HN_ARG_NONE || (list.kind != HN_ARG_VALUES && list.count == 0)) return NULL;
-    if (list.kind != HN_ARG_VALUES)
-        return HN_ERROR(HN_UNSUPPORTED, "operands of a loop that are not all tensors");
-    for (uint32_t k = 0; k < list.count; k++)
-        if (!list.as.values[k] ||
-            hn_graph_value(scope->graph, list.as.values[k])->kind != HN_VALUE_TENSOR)
-            return HN_ERROR(HN_UNSUPPORTED, "operands of a loop that are not all tensors");
-    *out = (value_list){list.as.values, list.count};
-    return NULL;
-}
-
+/* Symbols of the data are other numbers in each round, so they need a body of their own. */
 static bool is_short(const hn_pt2_graph_text *body, int64_t rounds) {
+    if (rounds != 0 && hop_has_data_sizes(body)) return false;
     if (rounds == 0 || rounds == 1) return true;
     return rounds > 0 && rounds <= MAX_UNROLLED_ROUNDS &&
            rounds * (int64_t)(body->nodes.count + 1) <= MAX_UNROLLED_NODES;
 }
 
+static hn_status input_bind(hn_pt2_scope *inner, hn_str name, hn_value tensor, hn_expr number,
+                            hop_numbers *numbers) {
+    const hn_pt2_name *entry = hn_pt2_name_find(inner, name);
+    const bool is_read = tensor && entry && entry->kind == HN_PT2_SYM_INT;
+    if (is_read) return hop_number_bind(inner, name, tensor, numbers);
+    return hn_pt2_bind(inner, name, tensor, tensor ? 0 : number);
+}
+
 /* One round in `graph`: the body's nodes with its inputs bound to `operands`. */
 static hn_status body_inline(hn_pt2_scope *outer, hn_graph *graph, const hn_pt2_graph_text *text,
-                             value_list operands, value_list *out) {
+                             hop_values operands, hop_values *out) {
     hn_pt2_scope inner;
     hn_str *names = NULL;
-    hn_value *results;
+    hop_numbers numbers = {0};
     uint32_t count = 0;
     HN_TRY(hop_enter(&inner, outer, graph, text));
     HN_TRY(hop_names(text->inputs, outer->im->scratch, &names, &count));
@@ -54,21 +41,20 @@ static hn_status body_inline(hn_pt2_scope *outer, hn_graph *graph, const hn_pt2_
                         operands.count);
     for (uint32_t k = 0; k < count; k++) {
         if (!names[k].len)
-            return HN_ERROR(HN_UNSUPPORTED, "input %u of an inner graph is no tensor", k);
-        HN_TRY(hn_pt2_bind(&inner, names[k], operands.items[k], 0));
+            return HN_ERROR(HN_UNSUPPORTED, "input %u of an inner graph is no tensor or number", k);
+        HN_TRY(input_bind(&inner, names[k], operands.items[k], operands.numbers[k], &numbers));
     }
     HN_TRY(hn_pt2_nodes_read(&inner));
     HN_TRY(hop_names(text->outputs, outer->im->scratch, &names, &count));
-    HN_TRY(hn_arena_array(outer->im->scratch, count + 1, sizeof *results, &results));
+    HN_TRY(hop_values_make(outer, count, out));
     for (uint32_t k = 0; k < count; k++) {
         if (!names[k].len)
-            return HN_ERROR(HN_UNSUPPORTED, "output %u of an inner graph is no tensor", k);
-        HN_TRY(hn_pt2_use_value(&inner, names[k], &results[k]));
-        if (hn_graph_value(graph, results[k])->kind != HN_VALUE_TENSOR)
-            return HN_ERROR(HN_UNSUPPORTED, "output %u of an inner graph is no tensor", k);
+            return HN_ERROR(HN_UNSUPPORTED, "output %u of an inner graph is no tensor or number",
+                            k);
+        HN_TRY(hop_result_read(&inner, names[k], &numbers, &out->items[k]));
     }
+    hop_numbers_drop_unread(graph, &numbers);
     outer->im->depth--;
-    *out = (value_list){results, count};
     return NULL;
 }
 
@@ -88,6 +74,12 @@ static hn_status graph_output(hn_graph *g, hn_value v) {
     return hn_graph_add_output(g, (hn_output){.kind = HN_OUTPUT_USER, .value = v});
 }
 
+/* The tensor of a result: of a number, one that it is read from. */
+static hn_value result_tensor(hn_graph *g, hn_value v) {
+    const bool is_number = v && hn_graph_value(g, v)->kind == HN_VALUE_SYM_INT;
+    return is_number ? hn_graph_add_tensor(g, HN_DTYPE_I64, 0, NULL, NULL, HN_STR("")) : v;
+}
+
 /* The node itself; its results are those of the file's node, behind `hidden` that nobody asks
  * for. */
 static hn_status loop_add(hn_pt2_scope *scope, const hn_pt2_node_text *node, uint32_t hidden,
@@ -99,7 +91,8 @@ static hn_status loop_add(hn_pt2_scope *scope, const hn_pt2_node_text *node, uin
         return HN_ERROR(HN_INVALID_ARGUMENT, "%u results of a loop that gives %u tensors",
                         named.count, parts->carried_count - hidden);
     HN_TRY(hn_arena_array(scope->im->scratch, parts->carried_count + 1, sizeof *results, &results));
-    for (uint32_t k = 0; k < named.count; k++) results[hidden + k] = named.items[k];
+    for (uint32_t k = 0; k < named.count; k++)
+        results[hidden + k] = result_tensor(scope->graph, named.items[k]);
     HN_TRY(hn_pt2_origin_set(scope, node));
     hn_arg args[] = {parts->rounds ? hn_arg_expr(parts->rounds) : hn_arg_none(),
                      parts->test ? (hn_arg){.kind = HN_ARG_GRAPH, .as.graph = parts->test}
@@ -108,6 +101,11 @@ static hn_status loop_add(hn_pt2_scope *scope, const hn_pt2_node_text *node, uin
                      hn_arg_values(parts->operands, parts->carried_count),
                      hn_arg_values(parts->operands + parts->carried_count, parts->other_count)};
     hn_graph_add_node(scope->graph, HN_OP_LOOP, args, 5, results, parts->carried_count);
+    for (uint32_t k = 0; k < named.count; k++) {
+        const hn_arg from[] = {hn_arg_value(results[hidden + k])};
+        if (results[hidden + k] != named.items[k])
+            hn_graph_add_node(scope->graph, HN_OP_ITEM, from, 1, &named.items[k], 1);
+    }
     return hn_graph_status(scope->graph);
 }
 
@@ -128,7 +126,7 @@ typedef struct walk {
     hn_pt2_scope *scope;
     const hn_pt2_node_text *node;
     hn_pt2_graph_text body;
-    value_list carried, elements, others; /* others: the same in every round */
+    hop_values carried, elements, others; /* others: the same in every round */
     hn_expr length;
     int64_t rounds; /* -1: they are not known, or many */
     /* associative_scan: the first elements are what is carried, and what is collected */
@@ -163,15 +161,13 @@ static hn_status walk_length(walk *w) {
 
 /* carried, elements, others -> the operands of round `at` */
 static hn_status round_operands(const walk *w, const hn_value *carried, uint32_t carried_count,
-                                int64_t at, value_list *out) {
-    uint32_t count = carried_count + w->elements.count + w->others.count, n = 0;
-    hn_value *all;
-    HN_TRY(hn_arena_array(w->scope->im->scratch, count + 1, sizeof *all, &all));
-    for (uint32_t k = 0; k < carried_count; k++) all[n++] = carried[k];
+                                int64_t at, hop_values *out) {
+    uint32_t n = 0;
+    HN_TRY(hop_values_make(w->scope, carried_count + w->elements.count + w->others.count, out));
+    for (uint32_t k = 0; k < carried_count; k++) out->items[n++] = carried[k];
     for (uint32_t k = 0; k < w->elements.count; k++)
-        all[n++] = element(w->scope->graph, w->elements.items[k], at);
-    for (uint32_t k = 0; k < w->others.count; k++) all[n++] = w->others.items[k];
-    *out = (value_list){all, n};
+        out->items[n++] = element(w->scope->graph, w->elements.items[k], at);
+    hop_values_put(out, n, &w->others);
     return hn_graph_status(w->scope->graph);
 }
 
@@ -201,11 +197,11 @@ static hn_status walk_unroll(walk *w) {
     HN_TRY(hn_arena_array(w->scope->im->scratch, (size_t)(name_count + 1) * (size_t)w->rounds,
                           sizeof *w->collected, &w->collected));
     for (int64_t at = 0; at < w->rounds; at++) {
-        value_list operands, results;
+        hop_values operands, results;
         HN_TRY(hn_pt2_origin_set(w->scope, w->node));
         HN_TRY(round_operands(w, carried, carried_count, at, &operands));
         if (w->carries_elements && at == 0)
-            results = (value_list){operands.items, w->elements.count};
+            results = (hop_values){operands.items, operands.numbers, w->elements.count};
         else HN_TRY(body_inline(w->scope, w->scope->graph, &w->body, operands, &results));
         outputs = results.count;
         if (outputs < w->carried.count || outputs != name_count)
@@ -235,16 +231,19 @@ typedef struct walk_graph {
 } walk_graph;
 
 /* What goes into the round: element `at` of each tensor. */
-static hn_status round_inputs(const walk *w, walk_graph *x, hn_value *operands) {
+static hn_status round_inputs(const walk *w, walk_graph *x, hop_values *out) {
     hn_graph *outer = w->scope->graph;
     uint32_t n = 0;
-    for (uint32_t k = 0; k < x->carried_count; k++) operands[n++] = x->carried[k];
+    HN_TRY(hop_values_make(w->scope, x->carried_count + w->elements.count + w->others.count, out));
+    for (uint32_t k = 0; k < x->carried_count; k++) out->items[n++] = x->carried[k];
     for (uint32_t k = 0; k < w->elements.count; k++) {
         x->walked[k] = value_like(x->g, outer, w->elements.items[k]);
-        operands[n++] = hn_b_index(x->g, x->walked[k], &x->at, 1, false);
+        out->items[n++] = hn_b_index(x->g, x->walked[k], &x->at, 1, false);
     }
+    hop_values_put(out, n, &w->others);
     for (uint32_t k = 0; k < w->others.count; k++)
-        operands[n++] = x->others[k] = value_like(x->g, outer, w->others.items[k]);
+        if (w->others.items[k])
+            out->items[n + k] = x->others[k] = value_like(x->g, outer, w->others.items[k]);
     return hn_graph_status(x->g);
 }
 
@@ -267,14 +266,15 @@ static hn_status add_filled(const walk *w, walk_graph *x, uint32_t k, hn_value r
     return hn_graph_status(x->g);
 }
 
-static hn_status walk_signature(const walk *w, walk_graph *x, const value_list *results) {
+static hn_status walk_signature(const walk *w, walk_graph *x, const hop_values *results) {
     hn_graph *g = x->g;
     const hn_value one = hn_b_full(g, hn_scalar_i(hn_sym_int(g->sym, 1)), NULL, 0, HN_DTYPE_I64);
     HN_TRY(graph_input(g, x->at));
     for (uint32_t k = 0; k < x->carried_count; k++) HN_TRY(graph_input(g, x->carried[k]));
     for (uint32_t k = 0; k < x->fill_count; k++) HN_TRY(graph_input(g, x->filled[k]));
     for (uint32_t k = 0; k < w->elements.count; k++) HN_TRY(graph_input(g, x->walked[k]));
-    for (uint32_t k = 0; k < w->others.count; k++) HN_TRY(graph_input(g, x->others[k]));
+    for (uint32_t k = 0; k < w->others.count; k++)
+        if (x->others[k]) HN_TRY(graph_input(g, x->others[k]));
     HN_TRY(graph_output(g, hn_b_binary(g, HN_OP_ADD, x->at, one)));
     for (uint32_t k = 0; k < x->carried_count; k++) HN_TRY(graph_output(g, results->items[k]));
     for (uint32_t k = 0; k < x->fill_count; k++)
@@ -299,7 +299,7 @@ static hn_status walk_rooms(const walk *w, uint32_t outputs, walk_graph *x) {
  * second are combined. */
 static hn_status walk_begin(const walk *w, walk_graph *x) {
     hn_graph *outer = w->scope->graph;
-    const value_list *list = w->carries_elements ? &w->elements : &w->carried;
+    const hop_values *list = w->carries_elements ? &w->elements : &w->carried;
     const hn_expr first = hn_sym_int(outer->sym, w->carries_elements);
     x->begin[0] = hn_b_full(outer, hn_scalar_i(first), NULL, 0, HN_DTYPE_I64);
     x->at = hn_graph_add_tensor(x->g, HN_DTYPE_I64, 0, NULL, NULL, HN_STR(""));
@@ -318,19 +318,14 @@ static hn_status walk_loop(walk *w) {
     walk_graph x = {0};
     hn_str *names = NULL;
     uint32_t name_count = 0;
-    value_list results;
-    hn_value *operands;
+    hop_values operands, results;
     HN_TRY(hop_names(w->body.outputs, scope->im->scratch, &names, &name_count));
     HN_TRY(walk_rooms(w, name_count, &x));
-    HN_TRY(hn_arena_array(scope->im->scratch,
-                          2 * w->elements.count + w->carried.count + w->others.count + 1,
-                          sizeof *operands, &operands));
     HN_TRY(hn_pt2_origin_set(scope, w->node));
     HN_TRY(hn_graph_create(scope->im->arena, scope->im->sym, &x.g));
     HN_TRY(walk_begin(w, &x));
-    HN_TRY(round_inputs(w, &x, operands));
-    const uint32_t count = x.carried_count + w->elements.count + w->others.count;
-    HN_TRY(body_inline(scope, x.g, &w->body, (value_list){operands, count}, &results));
+    HN_TRY(round_inputs(w, &x, &operands));
+    HN_TRY(body_inline(scope, x.g, &w->body, operands, &results));
     if (results.count < x.carried_count)
         return HN_ERROR(HN_INVALID_ARGUMENT, "inner graph has %u outputs for %u carried tensors",
                         results.count, x.carried_count);
@@ -340,13 +335,15 @@ static hn_status walk_loop(walk *w) {
     HN_TRY(walk_signature(w, &x, &results));
     uint32_t n = 1 + x.carried_count + x.fill_count;
     for (uint32_t k = 0; k < w->elements.count; k++) x.begin[n++] = w->elements.items[k];
-    for (uint32_t k = 0; k < w->others.count; k++) x.begin[n++] = w->others.items[k];
+    for (uint32_t k = 0; k < w->others.count; k++)
+        if (w->others.items[k]) x.begin[n++] = w->others.items[k];
+    const uint32_t carried = 1 + x.carried_count + x.fill_count;
     hn_b_loop_parts parts = {.rounds =
                                  hn_sym_sub(sym, w->length, hn_sym_int(sym, w->carries_elements)),
                              .body = x.g,
                              .operands = x.begin,
-                             .carried_count = 1 + x.carried_count + x.fill_count,
-                             .other_count = w->elements.count + w->others.count};
+                             .carried_count = carried,
+                             .other_count = n - carried};
     return loop_add(scope, w->node, 1 + (w->carries_elements ? x.carried_count : 0), &parts);
 }
 
@@ -358,9 +355,11 @@ static hn_status walk_read(hn_pt2_scope *scope, const hn_pt2_node_text *node, bo
     uint32_t at = 1;
     HN_TRY(hop_args_read(scope, node, &args));
     HN_TRY(hop_graph(&args, 0, &w.body));
-    if (carries) HN_TRY(operands_read(scope, &args, at++, &w.carried));
-    HN_TRY(operands_read(scope, &args, at, &w.elements));
-    HN_TRY(operands_read(scope, &args, at + 1, &w.others));
+    if (carries) HN_TRY(hop_operands_read(scope, &args, at++, &w.carried));
+    HN_TRY(hop_operands_read(scope, &args, at, &w.elements));
+    HN_TRY(hop_operands_read(scope, &args, at + 1, &w.others));
+    if (hop_has_numbers(&w.elements) || hop_has_numbers(&w.carried))
+        return HN_ERROR(HN_UNSUPPORTED, "a loop over elements that carries numbers");
     HN_TRY(walk_length(&w));
     return w.rounds < 0 ? walk_loop(&w) : walk_unroll(&w);
 }
@@ -377,16 +376,20 @@ hn_status hn_pt2_associative_scan_read(hn_pt2_scope *scope, const hn_pt2_node_te
 
 /* --- while --- */
 
+static hn_status while_operands(hn_pt2_scope *scope, const hop_values *carried,
+                                const hop_values *others, hop_values *out) {
+    HN_TRY(hop_values_make(scope, carried->count + others->count, out));
+    hop_values_put(out, 0, carried);
+    hop_values_put(out, carried->count, others);
+    return NULL;
+}
+
 /* One round: what is carried becomes the results of the body. */
 static hn_status round_inline(hn_pt2_scope *scope, const hn_pt2_graph_text *body,
-                              const value_list *others, value_list *carried) {
-    hn_value *operands;
-    value_list results;
-    uint32_t count = carried->count + others->count;
-    HN_TRY(hn_arena_array(scope->im->scratch, count + 1, sizeof *operands, &operands));
-    for (uint32_t k = 0; k < carried->count; k++) operands[k] = carried->items[k];
-    for (uint32_t k = 0; k < others->count; k++) operands[carried->count + k] = others->items[k];
-    HN_TRY(body_inline(scope, scope->graph, body, (value_list){operands, count}, &results));
+                              const hop_values *others, hop_values *carried) {
+    hop_values operands, results;
+    HN_TRY(while_operands(scope, carried, others, &operands));
+    HN_TRY(body_inline(scope, scope->graph, body, operands, &results));
     if (results.count != carried->count)
         return HN_ERROR(HN_INVALID_ARGUMENT, "inner graph has %u outputs for %u carried tensors",
                         results.count, carried->count);
@@ -396,7 +399,7 @@ static hn_status round_inline(hn_pt2_scope *scope, const hn_pt2_graph_text *body
 
 static hn_status while_unroll(hn_pt2_scope *scope, const hn_pt2_node_text *node,
                               const hn_pt2_graph_text *body, int64_t rounds,
-                              const value_list *others, value_list carried) {
+                              const hop_values *others, hop_values carried) {
     hn_str *names = NULL;
     uint32_t name_count = 0;
     HN_TRY(hop_names(hn_pt2_node_json(&scope->text, node->outputs), scope->im->scratch, &names,
@@ -410,18 +413,19 @@ static hn_status while_unroll(hn_pt2_scope *scope, const hn_pt2_node_text *node,
     return NULL;
 }
 
-/* A graph with inputs like the operands. */
+/* A graph with inputs like those operands that are tensors. */
 static hn_status while_graph(hn_pt2_scope *scope, const hn_pt2_graph_text *text,
-                             value_list operands, uint32_t output_count, hn_graph **out) {
-    value_list results;
-    hn_value *inputs;
-    HN_TRY(hn_arena_array(scope->im->scratch, operands.count + 1, sizeof *inputs, &inputs));
+                             hop_values operands, uint32_t output_count, hn_graph **out) {
+    hop_values inputs, results;
+    HN_TRY(hop_values_make(scope, operands.count, &inputs));
+    hop_values_put(&inputs, 0, &operands);
     HN_TRY(hn_graph_create(scope->im->arena, scope->im->sym, out));
     for (uint32_t k = 0; k < operands.count; k++) {
-        inputs[k] = value_like(*out, scope->graph, operands.items[k]);
-        HN_TRY(graph_input(*out, inputs[k]));
+        if (!operands.items[k]) continue;
+        inputs.items[k] = value_like(*out, scope->graph, operands.items[k]);
+        HN_TRY(graph_input(*out, inputs.items[k]));
     }
-    HN_TRY(body_inline(scope, *out, text, (value_list){inputs, operands.count}, &results));
+    HN_TRY(body_inline(scope, *out, text, inputs, &results));
     if (results.count != output_count)
         return HN_ERROR(HN_INVALID_ARGUMENT, "inner graph has %u outputs instead of %u",
                         results.count, output_count);
@@ -431,21 +435,22 @@ static hn_status while_graph(hn_pt2_scope *scope, const hn_pt2_graph_text *text,
 
 static hn_status while_loop(hn_pt2_scope *scope, const hn_pt2_node_text *node,
                             const hn_pt2_graph_text *cond, const hn_pt2_graph_text *body,
-                            int64_t rounds, const value_list *others, const value_list *carried) {
-    hn_b_loop_parts parts = {.carried_count = carried->count, .other_count = others->count};
-    const uint32_t count = carried->count + others->count;
-    hn_value *operands;
-    HN_TRY(hn_arena_array(scope->im->scratch, count + 1, sizeof *operands, &operands));
-    for (uint32_t k = 0; k < carried->count; k++) operands[k] = carried->items[k];
-    for (uint32_t k = 0; k < others->count; k++) operands[carried->count + k] = others->items[k];
-    parts.operands = operands;
+                            int64_t rounds, const hop_values *others, const hop_values *carried) {
+    hn_b_loop_parts parts = {.carried_count = carried->count};
+    hop_values operands;
+    hn_value *tensors;
+    uint32_t count = 0;
+    HN_TRY(while_operands(scope, carried, others, &operands));
+    HN_TRY(hn_arena_array(scope->im->scratch, operands.count + 1, sizeof *tensors, &tensors));
+    for (uint32_t k = 0; k < operands.count; k++)
+        if (operands.items[k]) tensors[count++] = operands.items[k];
+    parts.operands = tensors;
+    parts.other_count = count - carried->count;
     if (rounds >= 0) parts.rounds = hn_sym_int(scope->graph->sym, rounds);
     else
-        HN_TRY(hn_status_annotate(
-            while_graph(scope, cond, (value_list){operands, count}, 1, &parts.test), "condition"));
-    HN_TRY(hn_status_annotate(
-        while_graph(scope, body, (value_list){operands, count}, carried->count, &parts.body),
-        "body"));
+        HN_TRY(hn_status_annotate(while_graph(scope, cond, operands, 1, &parts.test), "condition"));
+    HN_TRY(hn_status_annotate(while_graph(scope, body, operands, carried->count, &parts.body),
+                              "body"));
     return loop_add(scope, node, 0, &parts);
 }
 
@@ -453,15 +458,17 @@ static hn_status while_loop(hn_pt2_scope *scope, const hn_pt2_node_text *node,
 hn_status hn_pt2_while_read(hn_pt2_scope *scope, const hn_pt2_node_text *node) {
     hop_args args;
     hn_pt2_graph_text cond, body;
-    value_list carried, others;
+    hop_values carried, others;
     int64_t rounds;
     HN_TRY(hop_args_read(scope, node, &args));
     HN_TRY(hop_graph(&args, 0, &cond));
     HN_TRY(hop_graph(&args, 1, &body));
-    HN_TRY(operands_read(scope, &args, 2, &carried));
-    HN_TRY(operands_read(scope, &args, 3, &others));
-    HN_TRY(hop_rounds_read(scope, &cond, &body, carried.items, carried.count, &rounds));
-    return is_short(&body, rounds)
+    HN_TRY(hop_operands_read(scope, &args, 2, &carried));
+    HN_TRY(hop_operands_read(scope, &args, 3, &others));
+    HN_TRY(hop_rounds_read(scope, &cond, &body, &carried, &rounds));
+    HN_TRY(hn_pt2_origin_set(scope, node));
+    hop_values_to_tensors(scope->graph, &carried);
+    return is_short(&body, rounds) && !hop_has_numbers(&carried)
                ? while_unroll(scope, node, &body, rounds, &others, carried)
                : while_loop(scope, node, &cond, &body, rounds, &others, &carried);
 }

@@ -48,11 +48,13 @@ typedef struct counter {
     enum { BELOW, UP_TO, ABOVE, DOWN_TO, UNTIL } relation;
 } counter;
 
-/* The condition: one comparison of a carried tensor with a number. */
+/* The condition: one comparison of a carried tensor, or number, with a number. */
 static hn_status condition_read(hn_pt2_scope *scope, const hn_pt2_graph_text *cond, counter *out) {
-    static const char *const targets[] = {"torch.ops.aten.lt.Scalar", "torch.ops.aten.le.Scalar",
-                                          "torch.ops.aten.gt.Scalar", "torch.ops.aten.ge.Scalar",
-                                          "torch.ops.aten.ne.Scalar"};
+    static const char *const targets[][2] = {{"torch.ops.aten.lt.Scalar", "_operator.lt"},
+                                             {"torch.ops.aten.le.Scalar", "_operator.le"},
+                                             {"torch.ops.aten.gt.Scalar", "_operator.gt"},
+                                             {"torch.ops.aten.ge.Scalar", "_operator.ge"},
+                                             {"torch.ops.aten.ne.Scalar", "_operator.ne"}};
     hn_str *inputs = NULL, *outputs = NULL, target, name = HN_STR("");
     uint32_t input_count = 0, output_count = 0;
     hop_args args;
@@ -62,9 +64,9 @@ static hn_status condition_read(hn_pt2_scope *scope, const hn_pt2_graph_text *co
     if (output_count != 1) return NULL;
     HN_TRY(maker_find(scope, cond, outputs[0], &target, &args));
     for (int k = 0; k < 5; k++) {
-        if (!hn_str_eq(target, hn_str_of(targets[k])) || args.count != 2 ||
-            !int_of(scope, &args, 1, &out->limit))
-            continue;
+        const bool is_it = hn_str_eq(target, hn_str_of(targets[k][0])) ||
+                           hn_str_eq(target, hn_str_of(targets[k][1]));
+        if (!is_it || args.count != 2 || !int_of(scope, &args, 1, &out->limit)) continue;
         hn_pt2_place place = args.items[0];
         HN_TRY(hop_argument_name(&place, &name));
         out->relation = k;
@@ -83,8 +85,10 @@ static hn_status step_read(hn_pt2_scope *scope, const hn_pt2_graph_text *body, c
     HN_TRY(hop_names(body->outputs, scope->im->scratch, &outputs, &output_count));
     if (at >= input_count || at >= output_count) return NULL;
     HN_TRY(maker_find(scope, body, outputs[at], &target, &args));
-    bool adds = hn_str_starts_with(target, HN_STR("torch.ops.aten.add.")),
-         subtracts = hn_str_starts_with(target, HN_STR("torch.ops.aten.sub."));
+    bool adds = hn_str_starts_with(target, HN_STR("torch.ops.aten.add.")) ||
+                hn_str_eq(target, HN_STR("_operator.add")),
+         subtracts = hn_str_starts_with(target, HN_STR("torch.ops.aten.sub.")) ||
+                     hn_str_eq(target, HN_STR("_operator.sub"));
     if ((!adds && !subtracts) || args.count != 2 || !int_of(scope, &args, 1, &c->step)) return NULL;
     hn_pt2_place place = args.items[0];
     HN_TRY(hop_argument_name(&place, &name));
@@ -187,13 +191,14 @@ static int64_t rounds_of(const counter *c) {
 }
 
 hn_status hop_rounds_read(hn_pt2_scope *scope, const hn_pt2_graph_text *cond,
-                          const hn_pt2_graph_text *body, const hn_value *carried, uint32_t count,
-                          int64_t *out) {
+                          const hn_pt2_graph_text *body, const hop_values *carried, int64_t *out) {
     counter c;
     HN_TRY(condition_read(scope, cond, &c));
     if (c.carried >= 0) HN_TRY(step_read(scope, body, &c));
-    const bool counts = c.carried >= 0 && (uint32_t)c.carried < count &&
-                        start_of(scope->graph, carried[c.carried], &c.start);
+    bool counts = c.carried >= 0 && (uint32_t)c.carried < carried->count;
+    if (counts && carried->numbers[c.carried])
+        counts = hn_sym_is_int(scope->graph->sym, carried->numbers[c.carried], &c.start);
+    else if (counts) counts = start_of(scope->graph, carried->items[c.carried], &c.start);
     *out = counts ? rounds_of(&c) : -1;
     return NULL;
 }

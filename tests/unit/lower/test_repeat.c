@@ -106,4 +106,49 @@ TEST(puts_stay_in_place) {
         3);
 }
 
+/* A buffer of a body holds no value of the graph around it, whose numbers are others. */
+TEST(buffers_inside_a_body) {
+    lowering t;
+    if (lowering_parse(&t, "input user %x : f32[3, 4] \"x\"\n"
+                           "%a = loop(rounds=3, test=none, body=graph {\n"
+                           "input user %u : f32[3, 4] \"\"\n%b = neg(%u)\n%c = exp(%b)\n"
+                           "%d = sum(%c, dims=[1], keepdim=true)\n%e = sub(%b, %d)\n"
+                           "output user %e \"\"\n}, carried=[%x], others=[]) : f32[3, 4]\n"
+                           "output user %a \"\"")) {
+        uint32_t of_values = 0;
+        lower_with(&t, &hn_operations_all);
+        for (hn_buf b = 1; t.program && b < t.program->buffers.count; b++) {
+            const hn_value v = t.program->buffers.items[b].value;
+            EXPECT(v < t.graph->values.count);
+            of_values += v != 0;
+        }
+        EXPECT_INT(of_values, 2); /* the input, and the result of the loop */
+    }
+    lowering_end(&t);
+}
+
+/* Numbers and sizes that are others in each round; in the test, too. */
+TEST(sizes_of_the_data_in_a_body) {
+    expect_same(
+        "symbol data u0 in [0, 9]\ninput user %x : f32[8] \"x\"\n" START
+        "%a, %b = loop(rounds=5, test=none, body=graph {\n"
+        "input user %n : i64[] \"\"\ninput user %v : f32[8] \"\"\n" COUNTER
+        "%k = item(%n) : symint(u0)\n%h = slice(%v, dim=0, start=0, size=u0 + 1, step=1)\n"
+        "%s = cumsum(%h, dim=0)\n%t = amax(%s, dims=[0], keepdim=true)\n%w = sub(%v, %t)\n"
+        "output user %m \"\"\noutput user %w \"\"\n}, carried=[%z, %x], others=[]) : i64[], f32[8]\n"
+        "output user %a \"\"\noutput user %b \"\"",
+        2);
+    expect_same(
+        "symbol data u0 in [0, 8]\nsymbol data u1 in [0, 8]\ninput user %x : f32[8] \"x\"\n"
+        "%a = loop(rounds=none, test=graph {\ninput user %v : f32[8] \"\"\n"
+        "%i = nonzero(%v) : i64[u0, 1]\n%s = sum(%i, dims=[0], keepdim=false)\n"
+        "%z = full(value=0, sizes=[1], dtype=i64)\n%g = gt(%s, %z)\noutput user %g \"\"\n}, "
+        "body=graph {\ninput user %v : f32[8] \"\"\n%i = nonzero(%v) : i64[u0, 1]\n"
+        "%j = slice(%i, dim=0, start=u0 + -1, size=1, step=1)\n%l = reshape(%j, sizes=[1])\n"
+        "%o = full(value=0, sizes=[1], dtype=f32)\n"
+        "%p = index_put(%v, indices=[%l], %o, mode=\"set\", wrap=false)\noutput user %p \"\"\n}, "
+        "carried=[%x], others=[]) : f32[8]\noutput user %a \"\"",
+        1);
+}
+
 TEST_MAIN

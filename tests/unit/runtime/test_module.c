@@ -529,6 +529,43 @@ TEST(loops_with_a_test) {
     hn_module_release(m);
 }
 
+/* A number of the data in each round: as many elements are doubled twice, in memory that grows. The
+ * second run finds other numbers. */
+TEST(loops_with_sizes_of_the_data) {
+    hn_module *m = load_text(
+        "symbol data u0 in [0, 1000000] hint 8 "
+        "buffer b1 : input f32[50000] source 0 buffer b2 : input i64[] source 1 buffer b3 : input i64[] source 2 "
+        "buffer b4 : input i64[] source 3 buffer b5 : temp i64[] bytes(8) buffer b6 : temp i64[] bytes(8) "
+        "buffer b7 : temp f32[u0] bytes(4*u0) buffer b8 : output f32[50000] bytes(200000) " KERNELS
+        "input \"x\" : f32[50000] strides [1] in b1 input \"l\" : i64[] strides [] in b2 "
+        "input \"m\" : i64[] strides [] in b3 input \"n\" : i64[] strides [] in b4 "
+        "copy b8 from b1 copy b5 from b2 copy b6 from b3 "
+        "loop rounds(3) { define(b5 i64) symbol(u0) call k4(b8 f32, out b7 f32) extent(u0) "
+        "  call k4(b7 f32, out b8 f32) extent(u0) copy b5 from b6 copy b6 from b4 } "
+        "output tensor \"a\" : f32[50000] strides [1] in b8",
+        NULL);
+    static const int64_t counts[][3] = {{2, 50000, 7}, {40000, 0, 3}, {2, 3, 50000}};
+    static float x[50000];
+    for (int k = 0; k < 50000; k++) x[k] = 1;
+    for (int run = 0; run < 3; run++) {
+        hn_tensor *in[4] = {F32(x, 50000)}, *out[1] = {NULL};
+        for (int k = 0; k < 3; k++)
+            in[1 + k] = tensor_of(HN_I64, 0, NULL, NULL, (void *)&counts[run][k]);
+        EXPECT_OK(hn_module_run(m, in, 4, out, 1));
+        for (int i = 0; out[0] && i < 50000; i++) {
+            float want = 1;
+            for (int k = 0; k < 3; k++) want *= i < counts[run][k] ? 4 : 1;
+            if (((float *)hn_tensor_data(out[0]))[i] != want) {
+                EXPECT(((float *)hn_tensor_data(out[0]))[i] == want);
+                break;
+            }
+        }
+        hn_tensor_release(out[0]);
+        for (int i = 0; i < 4; i++) hn_tensor_release(in[i]);
+    }
+    hn_module_release(m);
+}
+
 /* Rounds that a size tells, also none; a loop in a loop; a loop in a branch. */
 TEST(loops_of_some_rounds) {
     hn_module *m = load_text(

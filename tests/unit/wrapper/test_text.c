@@ -341,8 +341,8 @@ TEST(verify_finds) {
          "call k1(out b1 bool) extent(1) loop rounds(3) { free b1 }",
          "line 2: the loop gives the memory of buffer 1 away in its first round"},
         {"symbol data u0 in [0, 9] hint 1 buffer b1 : input i64[] source 0 input \"n\" : i64[] strides [] in b1 "
-         "loop rounds(3) { define(b1 i64) symbol(u0) }",
-         "line 1: a symbol is defined in a loop"},
+         "define(b1 i64) symbol(u0) loop rounds(3) { define(b1 i64) symbol(u0) }",
+         "line 2: a loop defines a symbol that was defined before it"},
         {"buffer b1 : temp bool[] bytes(1) loop rounds(3) { allocate b1 }",
          "line 0: the loop allocates buffer 1 in each round"},
         {"buffer b1 : input f32[2] source 0 input \"x\" : f32[2] strides [1] in b1 output mutation \"x\" target 0 : f32[2, 1] strides [1, 1] in b1",
@@ -407,6 +407,23 @@ TEST(verify_finds) {
         refuse("", cases[i].text, cases[i].message);
 }
 
+/* What the test or the body of a loop defines ends with it. */
+TEST(symbols_that_a_loop_defines) {
+    static const char *const wrong[] = {
+        "loop { define(b1 i64) symbol(u0) call k1(out b3 bool) extent(1) } while (b3 bool) { "
+        "call k1(out b2 f32) extent(u0) }",
+        "loop rounds(3) { define(b1 i64) symbol(u0) } call k1(out b2 f32) extent(u0)"};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        char lines[1024];
+        snprintf(lines, sizeof lines,
+                 "symbol data u0 in [0, 9] hint 1 buffer b1 : input i64[] source 0 "
+                 "buffer b2 : temp f32[u0] bytes(4*u0) buffer b3 : temp bool[] bytes(1) "
+                 "kernel k1 : object 0 input \"n\" : i64[] strides [] in b1 %s",
+                 wrong[i]);
+        EXPECT_ERROR(verify("", lines), HN_UNSUPPORTED, "is used before it is known");
+    }
+}
+
 TEST(verify_accepts_loops) {
     static const char *const right[] = {
         "buffer b1 : temp bool[] bytes(1) buffer b2 : temp bool[] bytes(1) kernel k1 : object 0 "
@@ -414,7 +431,12 @@ TEST(verify_accepts_loops) {
         "loop rounds(3) { allocate b2 call k1(out b2 bool) extent(1) free b2 } "
         "loop rounds(0) { }",
         "buffer b1 : temp bool[] bytes(1) kernel k1 : object 0 "
-        "loop { call k1(out b1 bool) extent(1) } while (b1 bool) { assert(b1 bool) }"};
+        "loop { call k1(out b1 bool) extent(1) } while (b1 bool) { assert(b1 bool) }",
+        /* a number of the data is another one in each round, and in a loop behind */
+        "symbol data u0 in [0, 9] hint 1 buffer b1 : input i64[] source 0 buffer b2 : temp f32[u0] bytes(4*u0) "
+        "kernel k1 : object 0 input \"n\" : i64[] strides [] in b1 "
+        "loop rounds(3) { define(b1 i64) symbol(u0) call k1(out b2 f32) extent(u0) } "
+        "loop rounds(3) { define(b1 i64) symbol(u0) }"};
     for (size_t i = 0; i < sizeof right / sizeof right[0]; i++) EXPECT_OK(verify("", right[i]));
 }
 

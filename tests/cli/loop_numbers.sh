@@ -1,0 +1,19 @@
+# Loops that take and carry whole numbers, with sizes in their bodies that only the data tells; associative_scan.
+data=$DATA/../../../tests/cli/data
+check() {
+    local k
+    inputs=(-i "$data/$1_in0.npy" -i "$data/$1_in1.npy")
+    expected=() same=()
+    for ((k = 0; k < $2; k++)); do expected+=(-e "$data/$1_out$k.npy") same+=(-e "$1_module/output_$k.npy"); done
+    "$HENRY" run "$data/$1.pt2" "${inputs[@]}" "${expected[@]}" --quiet
+    "$HENRY" run "$data/$1.pt2" "${inputs[@]}" "${expected[@]}" --quiet --no-fusion --no-cache
+    "$HENRY" compile "$data/$1.pt2" -o "$1.hnb" --quiet
+    "$HENRY" run "$1.hnb" "${inputs[@]}" "${expected[@]}" -d "$1_module" --quiet
+    "$HENRY" inspect "$1.hnb" | grep -oE "(loop|define) [a-z0-9].* (body [0-9]+|i64)|define .*"
+    "$HENRY" compile "$data/$1.pt2" --emit source -q -o "$1"
+    make -s -j2 -C "$1" CFLAGS="-O1 -Wall -Wextra -Werror" example
+    "$1/example" -w "$1/weights.bin" "${inputs[@]}" "${same[@]}" --rtol 0 --atol 0 >"$1_equal"
+    grep -c "" "$1_equal"
+}
+check loop_numbers 12
+check combine 13
