@@ -45,6 +45,15 @@ static void add(hn_dtype dtype, int64_t at, double got, double want, double *wor
     c->worst = at, c->got = got, c->want = want;
 }
 
+/* Nothing is wanted but zeros: no value says how large a difference is. */
+static void measure_by_one(hn_dtype dtype, double worst, hn_comparison *c) {
+    const double scale = hn_ulp_of(dtype, 0) / hn_ulp_of(dtype, 1);
+    c->max_rel = NAN;
+    c->rel_ulp = worst / hn_ulp_of(dtype, 1);
+    c->max_ulp *= scale;
+    c->sum_ulp *= scale;
+}
+
 void hn_compare_memory(hn_dtype dtype, const uint8_t *got, const uint8_t *want, int64_t bytes,
                        hn_comparison *out) {
     const int64_t size = hn_dtype_facts(dtype)->size_bytes;
@@ -58,6 +67,7 @@ void hn_compare_memory(hn_dtype dtype, const uint8_t *got, const uint8_t *want, 
     }
     out->max_rel = !worst ? 0 : largest ? worst / largest : INFINITY;
     out->rel_ulp = !worst ? 0 : worst / hn_ulp_of(dtype, largest);
+    if (worst && !largest && isfinite(worst)) measure_by_one(dtype, worst, out);
 }
 
 void hn_comparison_index(int64_t at, uint32_t rank, const int64_t *sizes, const int64_t *strides,

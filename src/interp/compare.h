@@ -18,7 +18,8 @@ typedef struct hn_comparison {
 } hn_comparison;
 
 /* Equal bits are equal, as are NaNs. A NaN or an infinity where the other is not makes all of the
- * errors INFINITY; such values do not count as the largest one. */
+ * errors INFINITY; such values do not count as the largest one. Where only zeros are wanted, the units
+ * are those of the number 1, and max_rel is NaN unless there is no difference. */
 void hn_compare_memory(hn_dtype dtype, const uint8_t *got, const uint8_t *want, int64_t bytes,
                        hn_comparison *out);
 

@@ -67,7 +67,9 @@ static void print_where(const hn_accuracy_row *row, hn_strbuf *text) {
 }
 
 static void print_row(const hn_accuracy_row *row, hn_strbuf *text) {
-    hn_strbuf_printf(text, "%9.3g %10.3g %10.3g %10.3g  %-5s %5u  ", row->rel_ulp, row->max_rel,
+    char relative[32] = "all 0";
+    if (!isnan(row->max_rel)) snprintf(relative, sizeof relative, "%.3g", row->max_rel);
+    hn_strbuf_printf(text, "%9.3g %10s %10.3g %10.3g  %-5s %5u  ", row->rel_ulp, relative,
                      row->max_ulp, row->mean_ulp, hn_dtype_facts(row->dtype)->name, row->step);
     print_where(row, text);
     if (row->rel_ulp == 0) return;
@@ -114,7 +116,8 @@ static void json_errors(const hn_accuracy_row *row, tool_json *json) {
     tool_json_int(json, "operand", row->operand);
     tool_json_int(json, "elements", row->elems);
     tool_json_num(json, "ulp_of_largest", row->rel_ulp);
-    tool_json_num(json, "relative_to_largest", row->max_rel);
+    if (isnan(row->max_rel)) tool_json_str(json, "relative_to_largest", NULL);
+    else tool_json_num(json, "relative_to_largest", row->max_rel);
     tool_json_num(json, "max_ulp", row->max_ulp);
     tool_json_num(json, "mean_ulp", row->mean_ulp);
     tool_json_ints(json, "index", row->index, row->rank);

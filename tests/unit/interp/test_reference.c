@@ -13,10 +13,12 @@ typedef struct fixture {
     hn_driver d;
     hn_wrapper *w;
     hn_line_memory *memory; /* per buffer */
-    hn_ref_tensor inputs[4], expected[4];
+    hn_ref_tensor inputs[5], expected[4];
 } fixture;
 
-static const hn_compile_options options = {.threads = 2, .target = "x86-64-v3"};
+static const hn_compile_options host = {.threads = 2, .target = "x86-64-v3"};
+/* has operations that the host has not; texts of kernels need no compiler */
+static const hn_compile_options device = {.threads = 2, .target = "sm_90a"};
 
 static int64_t number(const fixture *x, hn_expr e) {
     int64_t value = 0;
@@ -55,9 +57,9 @@ static void make_memory(fixture *x) {
     }
 }
 
-static void fixture_init(fixture *x, const char *text) {
+static void fixture_init_for(fixture *x, const hn_compile_options *options, const char *text) {
     hn_arena_init(&x->arena);
-    hn_driver_init(&x->d, &options, NULL);
+    hn_driver_init(&x->d, options, NULL);
     EXPECT_OK(hn_sym_create(&x->arena, &x->d.sym));
     EXPECT_OK(hn_graph_parse(&x->arena, x->d.sym, hn_str_of(text), &x->graph));
     x->d.graph = x->graph;
@@ -69,6 +71,8 @@ static void fixture_init(fixture *x, const char *text) {
     EXPECT_OK(hn_driver_wrapper(&x->d, &x->w));
     make_memory(x);
 }
+
+static void fixture_init(fixture *x, const char *text) { fixture_init_for(x, &host, text); }
 
 static void fixture_deinit(fixture *x) {
     hn_graph_deinit(x->graph);
@@ -82,6 +86,20 @@ static void run_line(fixture *x, const hn_line *line) {
         memory[k] = x->memory[line->operands[k].buffer];
     EXPECT(!hn_line_reference_missing(line));
     EXPECT_OK(hn_line_reference(line, &(hn_reference_how){.is_wide = true}, memory));
+}
+
+static void check_outputs(fixture *x, double rtol, double atol) {
+    for (uint32_t k = 0; k < x->w->outputs.count; k++) {
+        hn_ref_tensor actual;
+        hn_strbuf why;
+        const hn_ref_tensor *e = &x->expected[k];
+        hn_strbuf_init(&why);
+        EXPECT_OK(hn_ref_tensor_load(&x->arena, e->dtype, e->rank, e->sizes, NULL,
+                                     x->memory[x->w->outputs.items[k].buffer].bytes, &actual));
+        if (!hn_ref_compare(&actual, e, rtol, atol, &why))
+            HN_TEST_FAIL("output %u: %s", k, why.ptr);
+        hn_strbuf_deinit(&why);
+    }
 }
 
 /* Runs all lines: so many kernels, of so many loops or more, so many of which go down columns; every output is as the graph says. */
@@ -101,17 +119,7 @@ static void check(const char *text, uint32_t kernels, uint32_t loops, uint32_t c
     EXPECT_INT(seen, kernels);
     EXPECT(fused >= loops);
     EXPECT_INT(down, columns);
-    for (uint32_t k = 0; k < x.w->outputs.count; k++) {
-        hn_ref_tensor actual;
-        hn_strbuf why;
-        const hn_ref_tensor *e = &x.expected[k];
-        hn_strbuf_init(&why);
-        EXPECT_OK(hn_ref_tensor_load(&x.arena, e->dtype, e->rank, e->sizes, NULL,
-                                     x.memory[x.w->outputs.items[k].buffer].bytes, &actual));
-        const bool fits = hn_ref_compare(&actual, e, 1e-5, 1e-5, &why);
-        if (!fits) HN_TEST_FAIL("output %u: %s", k, why.ptr);
-        hn_strbuf_deinit(&why);
-    }
+    check_outputs(&x, 1e-5, 1e-5);
     fixture_deinit(&x);
 }
 
@@ -160,6 +168,45 @@ TEST(all_is_read_before_anything_is_written) {
     EXPECT_OK(hn_line_reference(line, &(hn_reference_how){0}, memory));
     EXPECT(values[0] == 4 && values[1] == 3 && values[2] == 2 && values[3] == 1);
     fixture_deinit(&x);
+}
+
+/* The whole of a call that is several kernels. */
+static uint32_t run_whole_calls(fixture *x) {
+    hn_line whole;
+    uint32_t last, count = 0;
+    for (uint32_t i = 0; i < x->w->lines.count; i++) {
+        const hn_line *line = &x->w->lines.items[i];
+        if (!line->meaning || !line->meaning->call || line->meaning->number) continue;
+        EXPECT_INT(line->meaning->call->kind, HN_EXTERN_ATTENTION_BACKWARD);
+        EXPECT_OK(hn_line_whole_call(x->w, i, &x->arena, &whole, &last));
+        run_line(x, &whole);
+        count++;
+    }
+    return count;
+}
+
+/* Against the interpreter of graphs: heads that share keys; a triangle, or a mask. */
+static void check_gradients(const char *mask, const char *arguments) {
+    fixture x;
+    char text[800];
+    snprintf(text, sizeof text,
+             "graph @g {\n"
+             "  input user %%g : f16[2, 4, 5, 8] \"g\"\n"
+             "  input user %%q : f16[2, 4, 5, 8] \"q\"\n"
+             "  input user %%k : f16[2, 2, 6, 8] \"k\"\n"
+             "  input user %%v : f16[2, 2, 6, 8] \"v\"\n%s"
+             "  %%a, %%b, %%c = attention_backward(%%g, %%q, %%k, %%v, %%g, %s)\n"
+             "  output user %%a \"a\"\n  output user %%b \"b\"\n  output user %%c \"c\"\n}\n",
+             mask, arguments);
+    fixture_init_for(&x, &device, text);
+    EXPECT_INT(run_whole_calls(&x), 1);
+    check_outputs(&x, 1e-3, 1e-6);
+    fixture_deinit(&x);
+}
+
+TEST(gradients_of_attention_by_their_formulas) {
+    check_gradients("", "none, scale=0.5, causal=true");
+    check_gradients("  input user %m : bool[2, 4, 5, 6] \"m\"\n", "%m, scale=0.25, causal=false");
 }
 
 TEST(a_line_that_was_read_from_a_text_has_none) {
