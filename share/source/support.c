@@ -155,6 +155,7 @@ int model_open(const char *weights_path, int threads, model **out, char *error,
 void model_close(model *m) {
     if (!m) return;
     if (m->externs) P->externs_close(m);
+    debug_close(m);
     if (m->map_bytes && m->map != MAP_FAILED) munmap(m->map, m->map_bytes);
     else if (!m->map_bytes) free(m->map);
     memory_free(m->laid_out, P->inputs);

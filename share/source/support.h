@@ -122,7 +122,8 @@ struct model {
     model_array *wanted;      /* outputs, likewise */
     memory workspace, scratch;
     struct externs *externs;
-    uint64_t calls; /* so far */
+    uint64_t calls;      /* so far */
+    struct debug *debug; /* debug.c */
 };
 
 #define TRY(call)                                                                                  \
@@ -172,24 +173,27 @@ typedef struct extern_facts {
 /* --- debug.c: looking at tensors, in a project that is built with DEBUG=1 --- */
 
 typedef struct debug_operand {
-    uint32_t buffer; /* its number in the program; 0: the call has no such operand */
-    const char *name;
+    uint32_t buffer;         /* its number in the program; 0: the call has no such operand */
+    const char *name, *node; /* of an input, weight or output; of the node whose value it is; "" */
     uint32_t type, rank;
     bool is_written, is_partial;  /* is_partial: a later call writes to it, too */
+    bool is_weight;               /* that no call changes */
     dim dims[2 * MODEL_MAX_RANK]; /* sizes, then strides */
 } debug_operand;
 
 typedef struct debug_step {
-    const char *name, *where;
-    uint32_t first, operands; /* of debug_operands */
+    const char *name, *node, *source;
+    uint32_t number, first, operands; /* among the steps of the program; of debug_operands */
 } debug_step;
 
 /* Around each call: its number, and where the tensors of its operands begin. */
 #ifdef MODEL_DEBUG
 extern const debug_operand debug_operands[];
 extern const debug_step debug_steps[];
+extern const uint32_t debug_buffers; /* numbers are below it */
 int debug_begin(model *m, uint32_t step, void *const *data);
 int debug_end(model *m, uint32_t step, void *const *data);
+void debug_close(model *m);
 #define STEP_BEGIN(step, ...)                                                                      \
     void *const debug_data[] = {__VA_ARGS__};                                                      \
     TRY(debug_begin(m, step, debug_data))
@@ -197,6 +201,7 @@ int debug_end(model *m, uint32_t step, void *const *data);
 #else
 #define STEP_BEGIN(step, ...) (void)0
 #define STEP_END(step)        (void)0
+#define debug_close(m)        (void)0
 #endif
 
 int extern_run(model *m, const extern_facts *facts, void *const *operands, const int64_t *params);

@@ -27,27 +27,103 @@ void hn_source_debug_end(source_printer *p) {
     PUTS("STEP_END(%u);\n", p->next_call++);
 }
 
-/* Per buffer the last line that writes to its memory. */
-static hn_status find_writers(const source_printer *p, uint32_t **out) {
-    HN_NEW(p->source->arena, *out, p->w->buffers.count);
-    for (uint32_t at = 0; at < p->w->lines.count; at++) {
-        const hn_line *line = &p->w->lines.items[at];
-        for (uint32_t k = 0; is_call(line) && k < line->operand_count; k++)
-            if (line->operands[k].written)
-                (*out)[hn_wrapper_root(p->w, line->operands[k].buffer)] = at;
-    }
+/* ---- who writes what ---- */
+
+/* Per buffer the last line that writes to its memory; per line the innermost conditional that it is
+ * in, plus 1. As src/runtime/writers.c has it of steps. */
+typedef struct writers {
+    const hn_wrapper *w;
+    uint32_t *last, *parents;
+} writers;
+
+static bool writes(const hn_wrapper *w, const hn_line *line, hn_wbuf root) {
+    if (line->kind == HN_LINE_COPY) return hn_wrapper_root(w, line->buffer) == root;
+    for (uint32_t k = 0; is_call(line) && k < line->operand_count; k++)
+        if (line->operands[k].written && hn_wrapper_root(w, line->operands[k].buffer) == root)
+            return true;
+    return false;
+}
+
+static void note_line(writers *all, uint32_t at) {
+    const hn_line *line = &all->w->lines.items[at];
+    if (line->kind == HN_LINE_COPY) all->last[hn_wrapper_root(all->w, line->buffer)] = at;
+    for (uint32_t k = 0; is_call(line) && k < line->operand_count; k++)
+        if (line->operands[k].written)
+            all->last[hn_wrapper_root(all->w, line->operands[k].buffer)] = at;
+    if (line->kind != HN_LINE_COND) return;
+    /* a conditional inside this one comes later, and has the last word */
+    for (uint32_t i = 1; i <= line->then_count + line->otherwise_count; i++)
+        all->parents[at + i] = at + 1;
+}
+
+static hn_status find_writers(const source_printer *p, writers *out) {
+    out->w = p->w;
+    HN_NEW(p->source->arena, out->last, p->w->buffers.count);
+    HN_NEW(p->source->arena, out->parents, p->w->lines.count);
+    for (uint32_t at = 0; at < p->w->lines.count; at++) note_line(out, at);
     return NULL;
 }
 
-/* {4, "node", type, rank, is_written, is_partial, {sizes, strides}}. It is partial when a later line
- * writes to it, too. */
+/* Whether the two lines are in different branches of a conditional. */
+static bool exclude(const writers *all, uint32_t at, uint32_t later) {
+    for (uint32_t p = all->parents[at]; p; p = all->parents[p - 1]) {
+        const hn_line *cond = &all->w->lines.items[p - 1];
+        const uint32_t otherwise = p + cond->then_count;
+        if (at < otherwise && later >= otherwise && later < otherwise + cond->otherwise_count)
+            return true;
+    }
+    return false;
+}
+
+/* Whether a later line writes to the buffer, too: then the tensor is not complete. */
+static bool follow(const writers *all, hn_wbuf root, uint32_t at) {
+    for (uint32_t k = at + 1; k <= all->last[root]; k++)
+        if (writes(all->w, &all->w->lines.items[k], root) && !exclude(all, at, k)) return true;
+    return false;
+}
+
+/* ---- the table ---- */
+
+static const hn_wplace *place_of(const source_printer *p, hn_wbuf buffer) {
+    return &p->numbering->places.buffers[buffer];
+}
+
+/* What the caller knows a result by; "" for others. */
+static hn_str output_name(const source_printer *p, hn_wbuf buffer) {
+    if (place_of(p, buffer)->kind != HNB_BUFFER_OUTPUT) return HN_STR("");
+    for (uint32_t k = 0; k < p->w->outputs.count; k++) {
+        const hn_woutput *o = &p->w->outputs.items[k];
+        if (o->kind == HN_WOUTPUT_TENSOR && hn_wrapper_root(p->w, o->buffer) == buffer)
+            return o->name;
+    }
+    return HN_STR("");
+}
+
+static bool is_weight(const source_printer *p, hn_wbuf buffer) {
+    const hn_wplace *at = place_of(p, buffer);
+    return at->kind == HNB_BUFFER_CONSTANT &&
+           !p->numbering->places.storages.items[at->source].is_mutable;
+}
+
+/* Names as the runtime gives them to hooks (hn_step_operand). */
+static void put_names(source_printer *p, hn_wbuf root) {
+    const hn_wbuffer *b = &p->w->buffers.items[root];
+    const bool is_result = b->kind != HN_WBUF_INPUT && b->kind != HN_WBUF_CONSTANT;
+    const hn_str own = b->name.len ? b->name : b->node;
+    hn_source_string(p->out, is_result ? output_name(p, root) : own);
+    hn_strbuf_puts(p->out, ", ");
+    hn_source_string(p->out, is_result ? own : HN_STR(""));
+}
+
+/* {4, "name", "node", type, rank, is_written, is_partial, is_weight, {sizes, strides}}. It is partial
+ * when a later line writes to it, too. */
 static void put_operand(source_printer *p, const hn_woperand *o, bool is_partial) {
     const hn_wbuf root = hn_wrapper_root(p->w, o->buffer);
-    const hn_wbuffer *b = &p->w->buffers.items[root];
-    const hn_wplace *place = &p->numbering->places.buffers[root];
+    const hn_wplace *place = place_of(p, root);
     PUTS("    {%u, ", root);
-    hn_source_string(p->out, b->name.len ? b->name : b->node);
-    PUTS(", %u, %u, %d, %d, {", (unsigned)b->dtype, place->rank, o->written, is_partial);
+    put_names(p, root);
+    PUTS(", %u, %u, %d, %d, %d, {", (unsigned)p->w->buffers.items[root].dtype, place->rank,
+         o->written, is_partial, is_weight(p, root));
     for (uint32_t d = 0; d < 2 * place->rank; d++) {
         if (d) hn_strbuf_puts(p->out, ", ");
         hn_source_dim(p, d < place->rank ? place->sizes[d] : place->strides[d - place->rank]);
@@ -61,17 +137,30 @@ static void put_name(source_printer *p, const hn_line *line) {
     else hn_source_string(p->out, hn_str_of(hn_wextern_names[line->extern_kind]));
 }
 
-static const char none[] = "    {0, \"\", 0, 0, 0, 0, {{0, 0}}},\n";
+static void put_step(source_printer *p, uint32_t at, uint32_t number, uint32_t first) {
+    const hn_line *line = &p->w->lines.items[at];
+    const hn_origin origin = hn_source_origin(p->w, line->origin);
+    hn_strbuf_puts(p->out, "    {");
+    put_name(p, line);
+    hn_strbuf_puts(p->out, ", ");
+    hn_source_string(p->out, origin.node);
+    hn_strbuf_puts(p->out, ", ");
+    hn_source_string(p->out, origin.source);
+    PUTS(", %u, %u, %u},\n", number, first, line->operand_count);
+}
+
+static const char none[] = "    {0, \"\", \"\", 0, 0, 0, 0, 0, {{0, 0}}},\n";
 
 hn_status hn_source_debug_table(source_printer *p) {
-    uint32_t first = 0, *last;
-    HN_TRY(find_writers(p, &last));
+    uint32_t first = 0, number = 0;
+    writers all;
+    HN_TRY(find_writers(p, &all));
     hn_strbuf_puts(p->out, "#ifdef MODEL_DEBUG\nconst debug_operand debug_operands[] = {\n");
     for (uint32_t at = 0; at < p->w->lines.count; at++) {
         const hn_line *line = &p->w->lines.items[at];
         for (uint32_t k = 0; is_call(line) && k < line->operand_count; k++) {
             const hn_woperand *o = &line->operands[k];
-            if (o->buffer) put_operand(p, o, last[hn_wrapper_root(p->w, o->buffer)] > at);
+            if (o->buffer) put_operand(p, o, follow(&all, hn_wrapper_root(p->w, o->buffer), at));
             else hn_strbuf_puts(p->out, none);
         }
     }
@@ -79,14 +168,13 @@ hn_status hn_source_debug_table(source_printer *p) {
     hn_strbuf_puts(p->out, "};\nconst debug_step debug_steps[] = {\n");
     for (uint32_t at = 0; at < p->w->lines.count; at++) {
         const hn_line *line = &p->w->lines.items[at];
-        if (!is_call(line)) continue;
-        hn_strbuf_puts(p->out, "    {");
-        put_name(p, line);
-        hn_strbuf_puts(p->out, ", ");
-        hn_source_where(p, line->origin);
-        PUTS(", %u, %u},\n", first, line->operand_count);
-        first += line->operand_count;
+        if (is_call(line)) {
+            put_step(p, at, number, first);
+            first += line->operand_count;
+        }
+        number += hn_line_is_step(line->kind);
     }
-    hn_strbuf_puts(p->out, "    {\"\", \"\", 0, 0},\n};\n#endif\n\n");
+    hn_strbuf_puts(p->out, "    {\"\", \"\", \"\", 0, 0, 0},\n};\n");
+    PUTS("const uint32_t debug_buffers = %u;\n#endif\n\n", (unsigned)p->w->buffers.count);
     return NULL;
 }

@@ -13,8 +13,24 @@ echo "check"
 run check nan_x.npy
 run check nan_bad.npy
 run check,inf=ok,node='linear*' nan_bad.npy
+echo "save"
+# the same files as the module's, of the calls: same_tensors FOLDER FOLDER, where tensors that later calls complete may differ
+calls() { sed -n '/debug_steps\[\]/,$p' p/model.c | sed -n 's/^    {"\([^"]\+\)".*/\1/p' | sort -u | paste -sd'|'; }
+same_tensors() {
+    cmp "$1/manifest.json" "$2/manifest.json" || return
+    for f in $(sed -n 's/.*"complete": true, "file": "\(.*\)".*/\1/p' "$1/manifest.json" | sort -u); do cmp "$1/$f" "$2/$f" || return; done
+    [ "$(cd "$1" && ls)" = "$(cd "$2" && ls)" ] && echo "$(ls "$1" | wc -l) files are the same"
+}
+"$HENRY" run "$data/nan.pt2" -i "$data/nan_x.npy" -n 2 -q --target-cpu generic --debug-tensors "save,to=of_module,kernel=$(calls)" >/dev/null
+HENRY_DEBUG_TENSORS=save,to=of/project p/example -n 2 -w p/weights.bin -i "$data/nan_x.npy" >/dev/null
+same_tensors of_module of/project
+"$HENRY" run "$data/nan.pt2" -i "$data/nan_x.npy" -q --target-cpu generic --compare of/project && echo "and the same values"
+run save,to=of/project,node=linear_1 nan_x.npy
+ls of/project.2
+run save,to=/proc/nowhere nan_x.npy
 echo "what it cannot"
-run save,to=there nan_x.npy
+run names,kernel=nobody,calls=2 nan_x.npy
+run save nan_x.npy
 run off nan_x.npy
 echo "without it"
 build
@@ -27,6 +43,10 @@ p/example -w p/weights.bin -i "$data/nan_x.npy" -e output_0.npy -e output_1.npy 
 build DEBUG=1
 HENRY_DEBUG_TENSORS=stats p/example -w p/weights.bin -i "$data/data_in0.npy" -i "$data/data_in1.npy" -i "$data/data_in2.npy" 2>lines | grep -c output
 grep -c '^call 1 ' lines
+data_x="-i $data/data_in0.npy -i $data/data_in1.npy -i $data/data_in2.npy"
+"$HENRY" run "$data/data.pt2" $data_x -q --target-cpu generic --debug-tensors "save,to=data_of_module,kernel=$(calls)" >/dev/null
+HENRY_DEBUG_TENSORS=save,to=data_of_project p/example -w p/weights.bin $data_x >/dev/null
+same_tensors data_of_module data_of_project
 "$HENRY" compile "$data/bf16.pt2" --emit source --target-cpu generic -q -o p
 build DEBUG=1
 HENRY_DEBUG_TENSORS=stats p/example -w p/weights.bin -i "$data/bf16_x.npy" -i "$data/bf16_y.npy" 2>&1 >/dev/null | grep -o 'before b1.*'
