@@ -20,21 +20,22 @@ static const char tail[] = "\n]}\n";
 
 /* ---- opening ---- */
 
-/* Whether a folder can be taken: there is none, or it is empty. */
-static bool is_free(const char *path) {
+/* Whether a folder has something in it; one that is not there has not. */
+static hn_status is_in_use(const char *path, bool *out) {
     DIR *dir = opendir(path);
-    bool is_empty = true;
-    if (!dir) return errno == ENOENT;
+    *out = false;
+    if (!dir && errno == ENOENT) return NULL;
+    if (!dir) return HN_OS_ERROR(errno, "cannot save tensors to the folder '%s'", path);
     for (struct dirent *e; (e = readdir(dir));)
-        is_empty &= strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0;
+        *out |= strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
     closedir(dir);
-    return is_empty;
+    return NULL;
 }
 
 /* Whoever makes the manifest has the folder. */
 static hn_status claim(hn_debug *d, const char *path, bool *out_taken) {
     char manifest[PATH_MAX];
-    *out_taken = !is_free(path);
+    HN_TRY(is_in_use(path, out_taken));
     if (*out_taken) return NULL;
     HN_TRY(hn_dir_create_public(path));
     snprintf(manifest, sizeof manifest, "%s/manifest.json", path);
@@ -200,6 +201,12 @@ static void put_entry(const hn_debug_tensor *t, hn_strbuf *out) {
     hn_strbuf_putc(out, '}');
 }
 
+/* Behind an entry that did not fit: what was there before takes no more room. */
+static void restore_end(hn_debug *d) {
+    hn_status_free(write_at(d, tail, sizeof tail - 1, d->manifest_end));
+    if (ftruncate(d->manifest_fd, d->manifest_end + (int64_t)sizeof tail - 1) != 0) return;
+}
+
 static hn_status add_entry(hn_debug *d, const hn_debug_tensor *t) {
     hn_strbuf text;
     hn_strbuf_init(&text);
@@ -210,6 +217,7 @@ static hn_status add_entry(hn_debug *d, const hn_debug_tensor *t) {
     hn_status status = hn_strbuf_status(&text);
     if (!status) status = write_at(d, text.ptr, text.len, d->manifest_end);
     if (!status) d->manifest_end += (int64_t)len, d->entries++;
+    else restore_end(d);
     hn_strbuf_deinit(&text);
     return status;
 }

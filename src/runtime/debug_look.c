@@ -94,26 +94,28 @@ static hn_status gather(const hn_debug *d, hn_debug_tensor *t, hn_debug_copy *be
     return fetch(t);
 }
 
-static hn_status trouble(hn_debug *d, const hn_debug_tensor *t, hn_status why) {
+/* Nobody has looked at it after all. */
+static hn_status give_up(hn_debug *d, const hn_debug_tensor *t, hn_status why) {
     pthread_mutex_lock(&d->lock);
+    t->seen->mark = 0;
     hn_status status = hn_debug_say_trouble(d, t, why);
     pthread_mutex_unlock(&d->lock);
     return status;
 }
 
 /* The lock is not held while the tensor is read. What ends the run is looked at by the next one,
- * too: a weight may be the fault of every run. */
+ * too: a weight may be the fault of every run. So is what could not be saved. */
 static hn_status examine(hn_debug *d, hn_debug_tensor *t, uint64_t mark, hn_debug_copy *before) {
     hn_tensor_stats stats = {.first_bad = -1};
     hn_status status = gather(d, t, before, &stats);
-    if (status) return trouble(d, t, status);
+    if (status) return give_up(d, t, status);
     pthread_mutex_lock(&d->lock);
     t->seen->mark = mark;
     t->seen->stats = stats;
     free(t->seen->file);
     t->seen->file = NULL;
     status = report(d, t, before);
-    if (status) t->seen->mark = 0;
+    if (status || (d->options.level == HN_DEBUG_SAVE && !t->seen->file)) t->seen->mark = 0;
     pthread_mutex_unlock(&d->lock);
     return status;
 }
@@ -124,14 +126,15 @@ static bool is_weight(const hn_module *m, uint32_t buffer) {
     return b->kind == HNB_BUFFER_CONSTANT && !m->view.storages[b->source].is_mutable;
 }
 
-/* Whether it was seen, and is as it was. Then there is nothing new to say about a weight. */
+/* Whether it was seen, and is as it was. Then there is nothing new to say about a weight, which runs
+ * of several threads share: the first one that comes looks at it. */
 static bool was_seen(hn_debug *d, const hn_debug_tensor *t, uint64_t mark, bool is_a_weight,
                      hn_status *out) {
     pthread_mutex_lock(&d->lock);
-    const bool is_there = d->options.level != HN_DEBUG_SAVE || t->seen->file; /* else it failed */
-    const bool is_known = t->seen->mark == mark && t->when != HN_DEBUG_AFTER && is_there;
+    const bool is_known = t->seen->mark == mark && t->when != HN_DEBUG_AFTER;
     const bool is_said = is_a_weight || d->options.level == HN_DEBUG_CHECK;
     *out = is_known && !is_said ? report(d, t, NULL) : NULL;
+    if (is_a_weight) t->seen->mark = mark;
     pthread_mutex_unlock(&d->lock);
     return is_known;
 }
@@ -153,7 +156,7 @@ hn_status hn_debug_look(hn_debug *d, hn_debug_call *call, hn_debug_when when,
         return NULL;
     if (was_seen(d, &t, mark, is_constant, &status)) return status;
     status = begin(step, k, &o, &t);
-    status = status ? trouble(d, &t, status) : examine(d, &t, mark, before);
+    status = status ? give_up(d, &t, status) : examine(d, &t, mark, before);
     free(t.own);
     return status;
 }

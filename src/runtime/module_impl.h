@@ -668,7 +668,8 @@ hn_status hn_writers_init(hn_module *m) HN_MUST_USE;
 void hn_writers_deinit(hn_writers *writers);
 /* How many steps write to a buffer; 0: it is not known. */
 uint32_t hn_writers_count(const hn_module *m, uint32_t buffer);
-/* Whether a run in which `step` has run may come to another step that writes to the buffer. */
+/* Whether a run in which `step` has run may come to another step that writes a part of the buffer;
+ * copies write all of it. */
 bool hn_writers_follow(const hn_module *m, uint32_t buffer, uint32_t step);
 
 /* debug.c */

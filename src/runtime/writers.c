@@ -94,7 +94,9 @@ static bool exclude(const hn_module *m, uint32_t step, uint32_t later) {
 bool hn_writers_follow(const hn_module *m, uint32_t buffer, uint32_t step) {
     const hn_writers *w = &m->writers;
     if (!w->first) return false;
-    for (uint32_t k = w->first[buffer + 1]; k-- > w->first[buffer] && w->steps[k] > step;)
+    for (uint32_t k = w->first[buffer + 1]; k-- > w->first[buffer] && w->steps[k] > step;) {
+        if (m->view.steps[w->steps[k]].kind == HNB_STEP_COPY) continue; /* all anew, as in loops */
         if (!exclude(m, step, w->steps[k])) return true;
+    }
     return false;
 }

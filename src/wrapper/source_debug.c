@@ -29,7 +29,8 @@ void hn_source_debug_end(source_printer *p) {
 
 /* ---- who writes what ---- */
 
-/* Per buffer the last line that writes to its memory; per line the innermost conditional that it is
+/* Per buffer the last call that writes to its memory (a copy writes all of it, and leaves nothing to
+ * others); per line the innermost conditional that it is
  * in, plus 1. As src/runtime/writers.c has it of steps. */
 typedef struct writers {
     const hn_wrapper *w;
@@ -37,7 +38,6 @@ typedef struct writers {
 } writers;
 
 static bool writes(const hn_wrapper *w, const hn_line *line, hn_wbuf root) {
-    if (line->kind == HN_LINE_COPY) return hn_wrapper_root(w, line->buffer) == root;
     for (uint32_t k = 0; is_call(line) && k < line->operand_count; k++)
         if (line->operands[k].written && hn_wrapper_root(w, line->operands[k].buffer) == root)
             return true;
@@ -46,7 +46,6 @@ static bool writes(const hn_wrapper *w, const hn_line *line, hn_wbuf root) {
 
 static void note_line(writers *all, uint32_t at) {
     const hn_line *line = &all->w->lines.items[at];
-    if (line->kind == HN_LINE_COPY) all->last[hn_wrapper_root(all->w, line->buffer)] = at;
     for (uint32_t k = 0; is_call(line) && k < line->operand_count; k++)
         if (line->operands[k].written)
             all->last[hn_wrapper_root(all->w, line->operands[k].buffer)] = at;
