@@ -9,11 +9,15 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* share/repro/main.c */
-__asm__(".pushsection .rodata\n.hidden hn_repro_main\n.globl hn_repro_main\nhn_repro_main:\n"
-        ".incbin \"" HN_REPRO_MAIN "\"\n.hidden hn_repro_main_end\n.globl hn_repro_main_end\n"
-        "hn_repro_main_end:\n.byte 0\n.popsection\n");
-extern const char hn_repro_main[], hn_repro_main_end[];
+/* Texts of share/repro. */
+#define TEXT(name, file)                                                                           \
+    __asm__(".pushsection .rodata\n.hidden " #name "\n.globl " #name "\n" #name ":\n"              \
+            ".incbin \"" HN_REPRO_TEXTS file "\"\n.hidden " #name "_end\n.globl " #name            \
+            "_end\n" #name "_end:\n.byte 0\n.popsection\n");                                       \
+    extern const char name[], name##_end[]
+TEXT(hn_repro_check, "check.h");
+TEXT(hn_repro_main, "main.c");
+TEXT(hn_repro_cuda, "cuda.c");
 
 /* An operand at the kernel's first call. */
 typedef struct kept {
@@ -185,6 +189,25 @@ static void print_operand(const repro *r, uint32_t k, hn_strbuf *out) {
     hn_strbuf_puts(out, "] */\n");
 }
 
+/* For the program that compiles the kernel itself. */
+static void print_flags(const repro *r, hn_strbuf *out) {
+    const hn_target *target = &r->b->d.levels[0].target;
+    hn_strbuf words;
+    if (target->kind->device != HN_DEVICE_CUDA) return;
+    hn_strbuf_init(&words);
+    hn_target_put_flags(target, &words);
+    hn_strbuf_printf(out, "#define REPRO_TARGET \"%s\"\nstatic const char *const flags[] = {",
+                     target->name);
+    for (const char *at = hn_strbuf_str(&words).ptr; *at;) {
+        const size_t len = strcspn(at, " ");
+        if (len) hn_strbuf_printf(out, "\"%.*s\", ", (int)len, at);
+        at += len + (at[len] == ' ');
+    }
+    hn_strbuf_puts(out, "0};\n");
+    if (words.failed) out->failed = true;
+    hn_strbuf_deinit(&words);
+}
+
 static hn_status print_head(const repro *r, hn_strbuf *out) {
     const hn_line *line = r->line;
     int64_t extent, scratch, size;
@@ -197,6 +220,7 @@ static hn_status print_head(const repro *r, hn_strbuf *out) {
                      "\n#define REPRO_EXTENT %" PRId64 "LL\n#define REPRO_SCRATCH_BYTES %" PRId64
                      "LL\n#define REPRO_THREADS %u\n#define REPRO_SHARED_BYTES %u\n",
                      extent, scratch, line->threads, line->shared_bytes);
+    print_flags(r, out);
     hn_strbuf_puts(out, "static const long long sizes[] = {");
     for (uint32_t k = 0; k < line->param_count; k++) {
         HN_TRY(eval(r, line->params[k], &size));
@@ -224,19 +248,44 @@ static hn_status add_head(repro *r) {
     return status;
 }
 
-/* A CPU's folder builds and runs by itself. */
-static void print_makefile(const hn_target *target, hn_strbuf *out) {
+/* ---- the program beside it ---- */
+
+static void make_for_cpu(const hn_target *target, hn_strbuf *out) {
     hn_strbuf_puts(out, "CC = cc\nCFLAGS = ");
     hn_target_put_flags(target, out);
     hn_strbuf_puts(out, "\n\nrun: repro\n\t./repro\n\n"
-                        "repro: main.c kernel.c repro.h\n"
+                        "repro: main.c kernel.c check.h repro.h\n"
                         "\t$(CC) -std=gnu17 $(CFLAGS) -c -o kernel.o kernel.c\n"
                         "\t$(CC) -std=gnu17 -O2 -o $@ main.c kernel.o -lm\n\n"
                         "clean:\n\trm -f repro kernel.o\n");
 }
 
+/* The kernel is compiled when the program runs. */
+static void make_for_cuda(const hn_target *target, hn_strbuf *out) {
+    (void)target;
+    hn_strbuf_puts(out, "CC = cc\nCFLAGS = -O2\n\nrun: repro\n\t./repro\n\n"
+                        "repro: main.c check.h repro.h\n"
+                        "\t$(CC) -std=gnu17 $(CFLAGS) -o $@ main.c -lm -ldl\n\n"
+                        "clean:\n\trm -f repro\n");
+}
+
+/* Kinds of devices whose folders build and run by themselves. */
+static const struct program {
+    const char *text, *text_end;
+    void (*put_makefile)(const hn_target *target, hn_strbuf *out);
+    const char *what;
+} programs[HN_DEVICE_KIND_COUNT] = {
+    [HN_DEVICE_CPU] = {hn_repro_main, hn_repro_main_end, make_for_cpu,
+                       "\n`make` builds it, runs it on one thread, compares and times it.\n"},
+    [HN_DEVICE_CUDA] = {hn_repro_cuda, hn_repro_cuda_end, make_for_cuda,
+                        "\n`make` builds a program that compiles the kernel by NVRTC (HENRY_NVRTC "
+                        "names its library), runs it on the first GPU, compares and times it. Of "
+                        "CUDA it needs nothing when it is built. A file kernel.cubin is taken in "
+                        "place of kernel.cu: `nvcc -arch=ARCH -cubin kernel.cu`.\n"},
+};
+
 static void print_readme(const repro *r, const hn_target *target, hn_strbuf *out) {
-    const bool is_cpu = target->kind->device == HN_DEVICE_CPU;
+    const struct program *program = &programs[target->kind->device];
     const hn_origin *origin = &r->b->d.graph->origins.items[r->line->origin];
     hn_strbuf_printf(
         out,
@@ -245,12 +294,11 @@ static void print_readme(const repro *r, const hn_target *target, hn_strbuf *out
         "- `operand_K.bin`: what it was given; `expected_K.bin`: what its reference "
         "writes there\n- `repro.h`: types, sizes and the launch\n",
         r->step, target->name, HN_STR_ARG(origin->node), HN_STR_ARG(origin->source), r->source);
-    if (is_cpu) {
-        hn_strbuf_puts(out,
-                       "\n`make` builds it, runs it on one thread, compares and times it.\n"
-                       "What the program does in place (a result over an operand) has memory of "
-                       "its own here.\n");
-        return;
+    if (program->text) {
+        hn_strbuf_puts(out, program->what);
+        hn_strbuf_puts(out, "What the program does in place (a result over an operand) has memory "
+                            "of its own here.\n");
+        if (target->kind->device == HN_DEVICE_CPU) return;
     }
     hn_strbuf_puts(out, "\nCompile it with: `");
     hn_target_put_flags(target, out);
@@ -263,16 +311,19 @@ static void print_readme(const repro *r, const hn_target *target, hn_strbuf *out
 }
 
 static hn_status add_printed(repro *r, const hn_target *target) {
-    const bool is_cpu = target->kind->device == HN_DEVICE_CPU;
+    const struct program *program = &programs[target->kind->device];
     hn_strbuf readme, makefile;
     hn_strbuf_init(&readme);
     hn_strbuf_init(&makefile);
     print_readme(r, target, &readme);
-    print_makefile(target, &makefile);
+    if (program->text) program->put_makefile(target, &makefile);
     hn_status status = add_text(r, "README.md", &readme);
-    if (!status && is_cpu)
-        status = add_file(r, "main.c", hn_repro_main, (size_t)(hn_repro_main_end - hn_repro_main));
-    if (!status && is_cpu) status = add_text(r, "Makefile", &makefile);
+    if (!status && program->text)
+        status = add_file(r, "main.c", program->text, (size_t)(program->text_end - program->text));
+    if (!status && program->text)
+        status =
+            add_file(r, "check.h", hn_repro_check, (size_t)(hn_repro_check_end - hn_repro_check));
+    if (!status && program->text) status = add_text(r, "Makefile", &makefile);
     hn_strbuf_deinit(&makefile);
     hn_strbuf_deinit(&readme);
     return status;
