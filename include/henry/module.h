@@ -422,7 +422,8 @@ typedef enum hn_module_step_kind {
     HN_MODULE_STEP_DEFINE = 6,
     HN_MODULE_STEP_WAIT = 7, /* the CPU waits for the device */
     /* a loop: the steps of its rounds run between its `before` and `after`, each once a round */
-    HN_MODULE_STEP_LOOP = 8
+    HN_MODULE_STEP_LOOP = 8,
+    HN_MODULE_STEP_ZERO = 9 /* scratch memory is filled with zeros for the step behind */
 } hn_module_step_kind;
 
 /* A step of a run. Strings are owned by the module, the rest is valid during the call of the

@@ -74,6 +74,10 @@ def copy(to, source):
     _bytes_behind(to)[:count].copy_(_bytes_behind(source)[:count])
 
 
+def zero(buffer):
+    _bytes_behind(buffer).zero_()
+
+
 def _bytes_behind(tensor):
     memory = torch.empty(0, dtype=torch.uint8).set_(tensor.untyped_storage())
     return memory[tensor.storage_offset() * tensor.dtype.itemsize:]
@@ -105,7 +109,7 @@ def loop(rounds, predicate, test, test_operands, body, body_operands):
 
 
 _FUNCTIONS = {**NUMBERS, "size": size, "input": laid_out, "allocate": allocate, "reuse": reuse, "view": view,
-              "free": free, "clone": clone, "copy": copy, "item": item, "assign": assign, "cond": cond,
+              "free": free, "clone": clone, "copy": copy, "zero": zero, "item": item, "assign": assign, "cond": cond,
               "solve": solve}
 
 

@@ -269,6 +269,9 @@ class _Builder:
     def line_copy(self, scope, line):
         scope.add("copy", scope.buffers[line["buffer"]], scope.buffers[line["from"]])
 
+    def line_zero(self, scope, line):
+        scope.add("zero", scope.buffers[line["buffer"]])
+
     def line_wait(self, scope, line):
         raise Unsupported("programs for devices other than the CPU")
 

@@ -67,7 +67,7 @@ class Runner:
                 file.seek(row["offset"])
                 ctypes.memmove(memory.address, file.read(row["bytes"]), row["bytes"])
                 self.weights[row["storage"]] = memory
-        own = ("size", "value", "check_value", "input", "weight", "allocate", "reuse", "view", "free", "kernel", "extern", "copy", "item",
+        own = ("size", "value", "check_value", "input", "weight", "allocate", "reuse", "view", "free", "kernel", "extern", "copy", "zero", "item",
                "cond", "loop", "clone", "assign")
         self.functions = {**NUMBERS, **{name: getattr(self, name) for name in own}}
 
@@ -154,6 +154,9 @@ class Runner:
 
     def copy(self, to, source):
         ctypes.memmove(to.address, source.address, min(to.memory.count - to.at, source.memory.count - source.at))
+
+    def zero(self, buffer):
+        ctypes.memset(buffer.address, 0, buffer.memory.count - buffer.at)
 
     def item(self, array, byte_offset, dtype):
         raw = ctypes.string_at(array.address + byte_offset, self.bytes_of[dtype])

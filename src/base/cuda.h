@@ -145,6 +145,8 @@ typedef struct hn_cuda_pool_options {
       (void *to, hn_cuda_address from, size_t bytes, hn_cuda_stream stream))                       \
     X(cuMemcpyDtoDAsync, "cuMemcpyDtoDAsync_v2",                                                   \
       (hn_cuda_address to, hn_cuda_address from, size_t bytes, hn_cuda_stream stream))             \
+    X(cuMemsetD8Async, "cuMemsetD8Async",                                                          \
+      (hn_cuda_address to, unsigned char byte, size_t bytes, hn_cuda_stream stream))               \
     X(cuStreamCreate, "cuStreamCreate", (hn_cuda_stream * out, unsigned flags))                    \
     X(cuStreamDestroy, "cuStreamDestroy_v2", (hn_cuda_stream stream))                              \
     X(cuStreamSynchronize, "cuStreamSynchronize", (hn_cuda_stream stream))                         \

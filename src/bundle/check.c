@@ -312,6 +312,11 @@ static bool operands_ok(const hn_bundle *b, const hnb_step *s, uint32_t first) {
     return true;
 }
 
+/* Memory of the step's device, which it writes. */
+static bool memory_ok(const hn_bundle *b, const hnb_step *s) {
+    return s->buffer && writable(b, s->buffer) && device_of(b, s->buffer) == s->device;
+}
+
 static bool launch_ok(const hn_bundle *b, const hnb_step *s, const hnb_launch *l) {
     bool ok = operands_ok(b, s, l->operands) &&
               span_ok(l->params, l->param_count, b->params_count) && l->grain >= 1 &&
@@ -340,6 +345,7 @@ static bool launches_ok(const hn_bundle *b, const hnb_step *s) {
         const hnb_launch *l = &b->launches[s->launches + k];
         if (!launch_ok(b, s, l)) return false;
         if (s->device == HN_DEVICE_CPU ? !l->extent : !groups_ok(l)) return false;
+        if ((s->buffer || (l->scratch && l->block[0])) && !memory_ok(b, s)) return false;
     }
     for (uint32_t t = 0; t < b->targets_count; t++)
         if (hn_bundle_target_device(b->targets[t].kind) != s->device) return false;
@@ -373,6 +379,7 @@ static bool step_ok(const hn_bundle *b, const hnb_step *s) {
     case HNB_STEP_KERNEL: return s->param_count % HNB_CHECK_PARAMS == 0 && launches_ok(b, s);
     case HNB_STEP_EXTERN: return extern_ok(b, s);
     case HNB_STEP_COPY: return copy_ok(b, s);
+    case HNB_STEP_ZERO: return memory_ok(b, s) && !s->operand_count;
     case HNB_STEP_WAIT: return s->device != HN_DEVICE_CPU && !s->operand_count;
     case HNB_STEP_ASSERT:
     case HNB_STEP_COND: return predicate_ok(b, s);

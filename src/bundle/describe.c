@@ -192,6 +192,10 @@ static void text_step(const hn_bundle *b, uint32_t i, hn_strbuf *out) {
         hn_strbuf_puts(out, " <- ");
         text_buffer(b, s->from, out);
         break;
+    case HNB_STEP_ZERO:
+        hn_strbuf_puts(out, "zero ");
+        text_buffer(b, s->buffer, out);
+        break;
     case HNB_STEP_ASSERT: hn_strbuf_puts(out, "assert"); break;
     case HNB_STEP_WAIT: hn_strbuf_printf(out, "wait %s", hn_device_name(s->device)); break;
     case HNB_STEP_DEFINE:
@@ -208,13 +212,15 @@ static void text_step(const hn_bundle *b, uint32_t i, hn_strbuf *out) {
         break;
     default: break;
     }
-    if (s->kind != HNB_STEP_COPY && s->kind != HNB_STEP_WAIT &&
+    if (s->kind != HNB_STEP_COPY && s->kind != HNB_STEP_ZERO && s->kind != HNB_STEP_WAIT &&
         !(s->kind == HNB_STEP_LOOP && s->param_count))
         text_operands(b, s, out);
     if (s->kind != HNB_STEP_WAIT && s->device != HN_DEVICE_CPU)
         hn_strbuf_printf(out, " on %s", hn_device_name(s->device));
     if (s->kind == HNB_STEP_EXTERN) text_params(b, s->params, s->param_count, out);
     if (s->launch_count == 1) text_launch(b, &b->launches[s->launches], out);
+    if (s->kind == HNB_STEP_KERNEL && s->buffer)
+        hn_strbuf_puts(out, " scratch in "), text_buffer(b, s->buffer, out);
     if (s->text.len) hn_strbuf_putc(out, ' '), hn_strbuf_json(out, hn_bundle_str(b, s->text));
     text_origins(b, s, out);
     hn_strbuf_putc(out, '\n');

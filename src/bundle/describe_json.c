@@ -229,6 +229,7 @@ static void json_launch(const hn_bundle *b, const hnb_step *s, uint32_t step, ui
     if (l->extent) json_key(out, "extent"), json_expr(b, out, l->extent);
     if (l->extent && !l->block[0]) json_key(out, "grain"), hn_strbuf_i64(out, l->grain);
     if (l->scratch) json_key(out, "scratch_bytes"), json_expr(b, out, l->scratch);
+    if (s->kind == HNB_STEP_KERNEL && s->buffer) json_number(out, "workspace", s->buffer);
     if (l->grid[0]) {
         json_list(out, "grid");
         for (uint32_t k = 0; k < 3; k++) json_item(out), json_expr(b, out, l->grid[k]);

@@ -29,10 +29,11 @@ enum {
     /* 2: symbols that steps define, slots; 3: targets, launch records, code outside the tables,
      * signatures; 4: the table of tensors, hints of symbols; 5: shapes and devices of buffers; 6:
      * devices of steps, a workspace for each device, OpenCL; 7: several programs in one file; 8 and
-     * 9: steps have all the nodes that they do, storages may be made of others */
-    HNB_VERSION = 9,
+     * 9: steps have all the nodes that they do, storages may be made of others; 10 and 11: scratch
+     * memory of groups is a buffer, steps that fill one with zeros */
+    HNB_VERSION = 11,
     /* of a file with one program */
-    HNB_VERSION_SINGLE = 8,
+    HNB_VERSION_SINGLE = 10,
     HNB_WEIGHTS_ALIGN = 65536,
     HNB_ALIGN = 64, /* of sections, objects and storages */
     HNB_MAX_RANK = 16,
@@ -258,6 +259,7 @@ typedef enum hnb_step_kind {
      * operand 0, a predicate, is true behind them, otherwise_count steps, and so on. The steps follow
      * this one, none of them DEFINE */
     HNB_STEP_LOOP = 8,
+    HNB_STEP_ZERO = 9, /* `buffer` is filled with zeros */
     HNB_STEP_KIND_COUNT
 } hnb_step_kind;
 
@@ -278,6 +280,7 @@ typedef struct hnb_step {
     /* of EXTERN; of KERNEL its checks, HNB_CHECK_PARAMS for each; of LOOP its rounds */
     uint32_t params, param_count;
     uint32_t launches, launch_count; /* of `kernel`: one for all targets, or one for each */
+    /* of COPY and ZERO; of KERNEL in groups with scratch memory: `buffer` has that of all of them */
     uint32_t buffer, from;
     uint32_t origin;
     /* all nodes that it does, in HNB_STEP_ORIGINS; 0 of them: `origin` alone */

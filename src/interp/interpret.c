@@ -153,6 +153,13 @@ static hn_status copy(interpreter *r, const hn_line *line) {
     return NULL;
 }
 
+static hn_status zero(interpreter *r, const hn_line *line) {
+    hn_line_memory memory;
+    HN_TRY(hn_imem_get(&r->memory, line->buffer, &memory));
+    if (memory.len) memset(memory.bytes, 0, (size_t)memory.len);
+    return NULL;
+}
+
 static hn_status assert_true(interpreter *r, const hn_line *line) {
     int64_t truth;
     HN_TRY(read_element(r, &line->operands[0], &truth));
@@ -219,6 +226,7 @@ static hn_status run_line(interpreter *r, uint32_t i) {
     case HN_LINE_KERNEL:
     case HN_LINE_EXTERN: return run_call(r, line, i);
     case HN_LINE_COPY: return copy(r, line);
+    case HN_LINE_ZERO: return zero(r, line);
     case HN_LINE_ASSERT: return assert_true(r, line);
     case HN_LINE_DEFINE: return define(r, line);
     case HN_LINE_COND: return branch(r, line, i);

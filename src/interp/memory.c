@@ -155,7 +155,7 @@ static hn_status place_in_workspace(hn_imem *m, hn_wbuf b) {
 }
 
 static bool is_placed(const hn_imem *m, hn_wbuf b) {
-    return m->plan && m->w->buffers.items[b].kind == HN_WBUF_TEMP;
+    return m->plan && hn_wbuf_is_inner(m->w->buffers.items[b].kind);
 }
 
 static hn_status allocate(hn_imem *m, hn_wbuf b) {
@@ -254,8 +254,9 @@ hn_status hn_imem_get(hn_imem *m, hn_wbuf at, hn_line_memory *out) {
     *out = (hn_line_memory){0};
     if (!b) return NULL;
     if (m->buffers[b].state == HN_IMEM_NONE && !m->has_lines) {
-        HN_TRY(allocate(m, b));
-        spoil(m->w->buffers.items[b].dtype, &m->buffers[b].memory);
+        HN_TRY(allocate(m, b)); /* zeros */
+        if (!m->w->buffers.items[b].zeroed)
+            spoil(m->w->buffers.items[b].dtype, &m->buffers[b].memory);
     }
     HN_TRY(check_live(m, b));
     *out = m->buffers[b].memory;
@@ -276,8 +277,9 @@ static bool is_kept(const hn_wrapper *w, hn_wbuf b) {
 
 hn_status hn_imem_check_freed(const hn_imem *m) {
     for (hn_wbuf b = 1; m->has_lines && b < m->w->buffers.count; b++)
-        if (m->w->buffers.items[b].kind == HN_WBUF_TEMP && m->buffers[b].state == HN_IMEM_LIVE &&
-            !is_kept(m->w, b))
+        if (hn_wbuf_is_inner(m->w->buffers.items[b].kind) &&
+            m->w->buffers.items[b].zeroed != HN_WZEROED_ONCE &&
+            m->buffers[b].state == HN_IMEM_LIVE && !is_kept(m->w, b))
             return HN_ERROR(HN_INTERNAL, "buffer %u is never freed", b);
     return NULL;
 }

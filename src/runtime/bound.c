@@ -240,16 +240,19 @@ static hn_status too_large(const char *what, size_t bytes) {
                     bytes, what);
 }
 
-/* How many groups there are in all, and the scratch memory of all of them. */
-static hn_status count_groups(binder *x, const int64_t *groups, int64_t scratch,
-                              long long *out_count) {
-    int64_t count = groups[0], all;
+/* How many groups there are in all; their scratch memory lies in the step's buffer. */
+static hn_status count_groups(binder *x, const hnb_step *step, const int64_t *groups,
+                              int64_t scratch, long long *out_count) {
+    int64_t count = groups[0], all, have;
     if (!hn_mul_i64(count, groups[1], &count) || !hn_mul_i64(count, groups[2], &count) ||
-        !hn_mul_i64(count, scratch, &all) || (uint64_t)all > SIZE_MAX / 4)
+        !hn_mul_i64(count, scratch, &all))
         return too_large("group", (size_t)scratch);
     *out_count = count;
-    if ((size_t)all > x->bound->group_scratch) x->bound->group_scratch = (size_t)all;
-    return NULL;
+    if (!all) return NULL;
+    HN_TRY(buffer_bytes(x, step->buffer, &have));
+    return have < all
+               ? HN_ERROR(HN_CORRUPT, "buffer %u is too small for scratch memory", step->buffer)
+               : NULL;
 }
 
 /* For the row's use from one run to the next; the launch is another one now. */
@@ -272,7 +275,7 @@ static hn_status resolve_launch(binder *x, const hnb_step *step, int64_t scratch
     if (hn_kernel_is_direct(x->m, out)) return NULL;
     HN_TRY(need_size(x, l->shared, &shared));
     for (uint32_t d = 0; d < 3; d++) HN_TRY(need_size(x, l->grid[d], &groups[d]));
-    if (l->block[0]) HN_TRY(count_groups(x, groups, scratch, &out->extent));
+    if (l->block[0]) HN_TRY(count_groups(x, step, groups, scratch, &out->extent));
     if (!out->launch) HN_NEW(x->arena, out->launch, 1);
     hn_device_layout *layout = out->launch->layout;
     HN_TRY(reset_layout(x, step, l, &layout));
@@ -288,7 +291,7 @@ static hn_status resolve_launch(binder *x, const hnb_step *step, int64_t scratch
                                       .layout = layout};
     memcpy(out->launch->groups, groups, sizeof groups);
     memcpy(out->launch->threads, l->block, sizeof out->launch->threads);
-    return NULL;
+    return step->buffer ? resolve(x, step->buffer, 0, 1, &out->launch->scratch) : NULL;
 }
 
 static hn_status resolve_kernel(binder *x, const hnb_step *step, hn_run_step *out) {
@@ -398,6 +401,14 @@ static hn_status resolve_copy(binder *x, const hnb_step *step, hn_run_step *out)
     return NULL;
 }
 
+static hn_status resolve_zero(binder *x, const hnb_step *step, hn_run_step *out) {
+    int64_t bytes;
+    HN_TRY(resolve(x, step->buffer, 0, 1, &out->args[0]));
+    HN_TRY(buffer_bytes(x, step->buffer, &bytes));
+    out->bytes = (size_t)bytes;
+    return NULL;
+}
+
 /* The walk itself reads the element of ASSERT, COND, LOOP and DEFINE: it must be there. */
 static hn_status check_element(const binder *x, const hnb_step *step) {
     const hnb_operand *o = &x->b->operands[step->operands];
@@ -438,8 +449,9 @@ static hn_status resolve_operands(binder *x, const hnb_step *step, hn_run_step *
 static hn_status resolve_step(binder *x, uint32_t k) {
     const hnb_step *step = &x->b->steps[k];
     hn_run_step *out = &x->bound->steps[k];
-    hn_status status =
-        step->kind == HNB_STEP_COPY ? resolve_copy(x, step, out) : resolve_operands(x, step, out);
+    hn_status status = step->kind == HNB_STEP_COPY   ? resolve_copy(x, step, out)
+                       : step->kind == HNB_STEP_ZERO ? resolve_zero(x, step, out)
+                                                     : resolve_operands(x, step, out);
     /* a step that is not worked out does not run */
     out->kind = status ? HNB_STEP_NONE : step->kind;
     if (!status) return NULL;
@@ -497,7 +509,7 @@ static hn_status add_scratch(binder *x) {
     if (!hn_mul_size(stride, (size_t)bound->threads, &all) || all > SIZE_MAX / 4)
         return too_large("thread", stride);
     bound->scratch_stride = stride;
-    *kernels = all > bound->group_scratch ? all : bound->group_scratch;
+    *kernels = all;
     for (uint32_t k = 0; k < x->m->place_count; k++)
         if (bound->ext_scratch[k] > bound->scratch_bytes[k])
             bound->scratch_bytes[k] = bound->ext_scratch[k];

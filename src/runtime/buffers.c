@@ -83,17 +83,17 @@ hn_status hn_bound_buffer_check(const hn_module *m, const hn_bound *bound, uint3
 }
 
 uint32_t hn_step_arg_count(const hnb_step *step) {
-    return step->kind == HNB_STEP_COPY ? 2 : step->operand_count;
+    return step->kind == HNB_STEP_COPY ? 2 : step->kind == HNB_STEP_ZERO ? 1 : step->operand_count;
 }
 
-/* A copy has no operands: the first argument is where it writes to. */
-static hnb_operand copy_operand(const hnb_step *step, uint32_t arg) {
+/* A copy, and a filling with zeros, has no operands: the first argument is where it writes to. */
+static hnb_operand own_operand(const hnb_step *step, uint32_t arg) {
     return (hnb_operand){.buffer = arg == 0 ? step->buffer : step->from, .written = arg == 0};
 }
 
 hnb_operand hn_step_arg(const hn_module *m, const hnb_step *step, uint32_t arg) {
     if (arg >= hn_step_arg_count(step)) return (hnb_operand){0};
-    if (step->kind == HNB_STEP_COPY) return copy_operand(step, arg);
+    if (step->kind == HNB_STEP_COPY || step->kind == HNB_STEP_ZERO) return own_operand(step, arg);
     const uint32_t first = step->kind == HNB_STEP_KERNEL
                                ? hn_bundle_launch(&m->view, step, m->target)->operands
                                : step->operands;

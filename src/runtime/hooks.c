@@ -77,6 +77,7 @@ _Static_assert(HN_MODULE_STEP_KERNEL == (int)HNB_STEP_KERNEL &&
                    HN_MODULE_STEP_COND == (int)HNB_STEP_COND &&
                    HN_MODULE_STEP_DEFINE == (int)HNB_STEP_DEFINE &&
                    HN_MODULE_STEP_WAIT == (int)HNB_STEP_WAIT &&
+                   HN_MODULE_STEP_ZERO == (int)HNB_STEP_ZERO &&
                    HN_MODULE_STEP_LOOP == (int)HNB_STEP_LOOP,
                "the kinds of henry/module.h are those of the format");
 

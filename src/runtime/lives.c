@@ -31,6 +31,11 @@ static void mention_all(const hn_module *m, const hn_bound *bound, hn_life *live
         if (k >= loop_end && bound->steps[k].kind == HNB_STEP_LOOP)
             loop = k, loop_end = k + 1 + bound->steps[k].body_count;
         const bool is_inside = k < loop_end;
+        const hnb_step *step = &m->view.steps[k];
+        if (step->kind == HNB_STEP_KERNEL && step->buffer) {
+            mention(m, lives, step->buffer, is_inside ? loop : k);
+            mention(m, lives, step->buffer, is_inside ? loop_end - 1 : k);
+        }
         for (uint32_t a = 0; a < hn_step_arg_count(&m->view.steps[k]); a++) {
             if (!hn_bound_arg_get(m, bound, k, a, &b)) continue;
             mention(m, lives, b.buffer, is_inside ? loop : k);

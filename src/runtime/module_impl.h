@@ -94,7 +94,7 @@ typedef struct hn_run_step {
     uint32_t then_count;
     uint32_t body_count; /* ... and of both bodies; 0 for other steps */
     int64_t rounds;      /* of LOOP; < 0: the test tells */
-    /* hn_place, of EXTERN, COPY, ASSERT, COND, LOOP and DEFINE: whose queue is asked */
+    /* hn_place, of EXTERN, COPY, ZERO, ASSERT, COND, LOOP and DEFINE: whose queue is asked */
     uint32_t place;
     /* of KERNEL: what the walk calls itself; NULL: the table launches the kernel, or it is direct
      * (kernels.h) and not loaded yet */
@@ -105,11 +105,12 @@ typedef struct hn_run_step {
     long long extent;
     union {
         /* of KERNEL, unless it is direct, and of EXTERN with a kernel: what the table launches, but
-         * for the scratch memory; its kernel is NULL until the first run of the step loads it */
+         * for the scratch memory of ranges; its kernel is NULL until the first run of the step loads
+         * it */
         hn_device_launch *launch;
         hn_copy_fn copy; /* of COPY */
     };
-    size_t bytes;       /* of COPY */
+    size_t bytes;       /* of COPY and ZERO */
     hn_run_extern *ext; /* of EXTERN */
     /* of EXTERN: scratch memory that it wants, and where in the workspace it has it; < 0: it is the
      * context's own */
@@ -249,8 +250,7 @@ typedef struct hn_bound {
     int64_t *ext_params; /* of all extern steps */
     size_t workspace_bytes[HN_PLACE_COUNT], scratch_bytes[HN_PLACE_COUNT];
     size_t scratch_stride; /* of kernels that run ranges: from one thread's scratch to the next */
-    size_t group_scratch;  /* the most that a launch of groups wants ... */
-    size_t ext_scratch[HN_PLACE_COUNT]; /* ... and an operation, in each place */
+    size_t ext_scratch[HN_PLACE_COUNT]; /* the most that an operation wants, in each place */
 } hn_bound;
 
 typedef struct hn_device_stats hn_device_stats; /* device_stats.c */

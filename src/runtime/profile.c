@@ -51,7 +51,7 @@ static hn_status record_span(void *user, const hn_step_info *step, uint64_t *not
 
 static const char *name_of(const hn_bundle *b, uint32_t target, const hnb_step *step) {
     static const char *const kinds[HNB_STEP_KIND_COUNT] = {
-        "none", "kernel", "extern", "copy", "assert", "cond", "define", "wait", "loop"};
+        "none", "kernel", "extern", "copy", "assert", "cond", "define", "wait", "loop", "zero"};
     switch (step->kind) {
     case HNB_STEP_KERNEL: return hn_bundle_text(b, hn_bundle_code(b, step->kernel, target)->symbol);
     case HNB_STEP_EXTERN: return hn_bundle_extern_name(step->extern_kind);

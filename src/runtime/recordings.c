@@ -18,6 +18,7 @@ enum {
 static bool is_recordable(const hn_module *m, const hnb_step *s) {
     switch (s->kind) {
     case HNB_STEP_KERNEL: return true;
+    case HNB_STEP_ZERO: return hn_buffer_is_remote(m, s->buffer);
     case HNB_STEP_LOOP: return s->param_count > 0; /* a test is read by the host */
     case HNB_STEP_EXTERN: return hn_place_of(m, s->device) == HN_PLACE_KERNELS;
     case HNB_STEP_COPY: return hn_buffer_is_remote(m, s->buffer) && hn_buffer_is_remote(m, s->from);

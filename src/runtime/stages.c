@@ -67,6 +67,8 @@ static uint32_t stage_of_step(const stager *x, uint32_t step) {
                       later(node_stage(x, l->scratch), node_stage(x, l->shared)));
         stage = later(stage, nodes_stage(x, l->grid, 3));
     }
+    if (s->kind == HNB_STEP_KERNEL || s->kind == HNB_STEP_ZERO)
+        stage = later(stage, buffer_stage(x, s->buffer));
     if (s->kind == HNB_STEP_COPY)
         return later(stage, later(buffer_stage(x, s->buffer), buffer_stage(x, s->from)));
     stage = later(stage, nodes_stage(x, x->b->params + params, param_count));

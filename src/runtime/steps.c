@@ -119,8 +119,10 @@ HN_NOINLINE static hn_status launch_kernel(hn_module *m, hn_context *c, hn_run_s
     hn_device_fault fault;
     if (hn_kernel_is_direct(m, s) || !s->launch->kernel) HN_TRY(find_kernel(m, s));
     if (s->fn) return call_kernel(m, c, s);
-    s->launch->scratch = c->places[HN_PLACE_KERNELS].scratch.memory;
-    if (!s->launch->threads[0]) s->launch->scratch_stride = c->bounds[0]->scratch_stride;
+    if (!s->launch->threads[0]) {
+        s->launch->scratch = c->places[HN_PLACE_KERNELS].scratch.memory;
+        s->launch->scratch_stride = c->bounds[0]->scratch_stride;
+    }
     hn_status status = m->device->ops->launch(c->places[HN_PLACE_KERNELS].queue, s->launch, &fault);
     if (status) return step_error(m, s, status);
     return HN_LIKELY(!fault.is_set) ? NULL : kernel_error(m, c, s, s->index);
@@ -160,6 +162,12 @@ static hn_status run_copy(const hn_module *m, hn_context *c, const hn_run_step *
     return NULL;
 }
 
+static hn_status run_zero(const hn_module *m, const hn_context *c, const hn_run_step *s) {
+    hn_status status =
+        hn_place_dev(m, s->place)->ops->fill(c->places[s->place].queue, s->args[0], 0, s->bytes);
+    return status ? step_error(m, s, status) : NULL;
+}
+
 static hn_status run_range(hn_module *m, hn_context *c, uint32_t first, uint32_t end);
 
 /* Conditionals and loops nest at most HNB_MAX_COND_DEPTH deep. */
@@ -197,6 +205,7 @@ HN_NOINLINE static hn_status run_other(hn_module *m, hn_context *c, hn_run_step 
     switch (s->kind) {
     case HNB_STEP_EXTERN: return run_extern(m, c, s);
     case HNB_STEP_COPY: return run_copy(m, c, s);
+    case HNB_STEP_ZERO: return run_zero(m, c, s);
     case HNB_STEP_ASSERT: return run_assert(m, c, s);
     case HNB_STEP_COND: return run_branch(m, c, s);
     case HNB_STEP_LOOP: return run_loop(m, c, s);
@@ -238,7 +247,7 @@ static hn_status run_and_wait(hn_module *m, hn_context *c, hn_run_step *s, int64
     const uint32_t until = s->index + 1 + s->body_count;
     *out_ns = 0;
     if (!m->has_profile || !ops->event_time ||
-        (s->kind != HNB_STEP_KERNEL && s->kind != HNB_STEP_COPY &&
+        (s->kind != HNB_STEP_KERNEL && s->kind != HNB_STEP_COPY && s->kind != HNB_STEP_ZERO &&
          (s->kind != HNB_STEP_EXTERN || s->place != HN_PLACE_KERNELS)))
         return finish_until(m, c, until, run_step(m, c, s));
     hn_event *begin = record(m, c);

@@ -130,7 +130,7 @@ static hn_status list_candidates(hn_planner *p, candidate **out, uint32_t *out_c
         const hn_wbuffer *f = &p->w->buffers.items[b];
         const bool is_output = f->kind == HN_WBUF_OUTPUT;
         if (!p->root_bytes[b] || !life->used || f->device != HN_DEVICE_CPU ||
-            (f->kind != HN_WBUF_TEMP && !is_output))
+            (!hn_wbuf_is_inner(f->kind) && !is_output))
             continue;
         const int rank = is_output ? 0 : life->first <= peak && peak <= life->end ? 1 : 2;
         (*out)[count++] = (candidate){b, rank, hn_sym_hint(p->sym, p->root_bytes[b], 0)};

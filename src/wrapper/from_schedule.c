@@ -3,6 +3,7 @@
 #include "wrapper/from_schedule.h"
 
 #include "base/map.h"
+#include "wrapper/workspaces.h"
 
 #include <string.h>
 
@@ -275,6 +276,8 @@ static hn_status describe_call(emitter *e, place at, hn_wbuf workspace, hn_line 
                      .shared_bytes = kernel->shared_bytes,
                      .scratch_bytes = kernel->scratch_bytes};
     HN_TRY(add_launches(e, at, operands, out));
+    HN_TRY(hn_wrapper_add_workspace(e->w, out->device, hn_workspace_of_groups(e->w, out),
+                                    &out->workspace));
     return kernel_of(e, at, &out->kernel);
 }
 
@@ -306,29 +309,17 @@ static hn_status add_kernel_call(emitter *e, uint32_t step) {
     return hn_wrapper_add_line(e->w, line);
 }
 
-static hn_status add_workspace(emitter *e, const hn_kernel_code *kernel, hn_wbuf *out) {
-    hn_expr *dims;
-    *out = 0;
-    if (!kernel->workspace_bytes) return NULL;
-    HN_NEW(e->w->arena, dims, 2);
-    dims[0] = kernel->workspace_bytes, dims[1] = hn_sym_int(e->sym, 1);
-    return hn_wrapper_add_buffer(e->w,
-                                 (hn_wbuffer){.kind = HN_WBUF_TEMP,
-                                              .dtype = HN_DTYPE_U8,
-                                              .device = e->program->device,
-                                              .rank = 1,
-                                              .sizes = dims,
-                                              .strides = dims + 1,
-                                              .bytes = kernel->workspace_bytes},
-                                 out);
-}
-
 /* An operation that is several kernels: calls, one behind the other. */
 static hn_status add_kernel_calls(emitter *e, uint32_t step, const hn_item_info *item,
                                   const hn_origins *origins) {
     hn_wmeaning meaning = {.call = item->ext};
+    hn_workspace wanted = {0};
     hn_wbuf workspace;
-    HN_TRY(add_workspace(e, kernel_code(e, 0, (place){step, 0}), &workspace));
+    for (uint32_t t = 0; t < e->source->target_count; t++)
+        wanted = hn_workspace_merge(
+            e->sym, wanted,
+            (hn_workspace){.bytes = kernel_code(e, t, (place){step, 0})->workspace_bytes});
+    HN_TRY(hn_wrapper_add_workspace(e->w, e->program->device, wanted, &workspace));
     while (kernel_code(e, 0, (place){step, meaning.count})) meaning.count++;
     for (place at = {step, 0}; at.number < meaning.count; at.number++) {
         hn_line line;

@@ -77,6 +77,7 @@ static void find_uses(placer *p) {
         const hn_line *line = &w->lines.items[i];
         mention(p, line, i, line->buffer);
         mention(p, line, i, line->from);
+        mention(p, line, i, line->workspace);
         for (uint32_t k = 0; k < line->operand_count; k++)
             mention(p, line, i, line->operands[k].buffer);
     }

@@ -97,6 +97,8 @@ static void tables(printer *p) {
             hn_json_put_key(&p->json, "byte_offset"),
                 hn_strbuf_printf(p->out, "%" PRIu64, b->byte_offset);
         hn_json_put_optional(&p->json, "bytes", b->bytes);
+        if (b->kind == HN_WBUF_WORKSPACE && (uint32_t)b->zeroed < HN_WZEROED_COUNT)
+            hn_json_put_text(&p->json, "zeroed", hn_str_of(hn_wzeroed_names[b->zeroed]));
         if (b->kind == HN_WBUF_VIEW) hn_json_put_number(&p->json, "root", b->root);
         hn_json_put_optional(&p->json, "offset", b->offset_elems);
         if (b->name.len) hn_json_put_text(&p->json, "name", b->name);
@@ -167,6 +169,7 @@ static void line_fields(printer *p, const hn_line *line) {
     if (line->threads) hn_json_put_number(&p->json, "threads", line->threads);
     if (line->shared_bytes) hn_json_put_number(&p->json, "shared_bytes", line->shared_bytes);
     hn_json_put_optional(&p->json, "scratch_bytes", line->scratch_bytes);
+    if (line->workspace) hn_json_put_number(&p->json, "workspace", line->workspace);
     hn_json_put_optional(&p->json, "symbol", line->symbol);
     hn_json_put_optional(&p->json, "rounds", line->rounds);
     if (line->origin && p->w->graph && line->origin < p->w->graph->origins.count)

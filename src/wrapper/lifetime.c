@@ -66,6 +66,15 @@ static void mention_to_end(const hn_wrapper *w, hn_wlives *l, hn_wbuf b) {
     life->last = life->end = w->lines.count;
 }
 
+/* What is zeroed once is left as zeros by one call for the next. */
+static void mention_always(const hn_wrapper *w, hn_wlives *l) {
+    for (hn_wbuf b = 1; b < w->buffers.count; b++) {
+        if (w->buffers.items[b].zeroed != HN_WZEROED_ONCE || !l->buffers[b].used) continue;
+        mention_to_end(w, l, b);
+        l->buffers[b].first = 0;
+    }
+}
+
 /* ---- copies that a device makes ---- */
 
 /* For each line of the program the first WAIT line behind it that runs whenever the line does: in
@@ -129,7 +138,9 @@ hn_status hn_wrapper_lives(const hn_wrapper *w, hn_arena *arena, hn_wlives *out)
         }
         for (uint32_t k = 0; k < line->operand_count; k++)
             mention(w, out, line->operands[k].buffer, i);
+        mention(w, out, line->workspace, i);
     }
+    mention_always(w, out);
     HN_TRY(mention_waits(w, arena, out));
     for (uint32_t i = 0; i < w->outputs.count; i++)
         mention_to_end(w, out, w->outputs.items[i].buffer);

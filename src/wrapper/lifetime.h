@@ -34,9 +34,10 @@ typedef struct hn_wlives {
 } hn_wlives;
 
 /* Memory lines do not count as mentions, but for REUSE. Buffers of outputs live to the end of the
- * program. The memory of the host that a copy to or from a device uses counts as mentioned in the
- * WAIT line after which the copy is surely done; at the end of the program when there is none.
- * Errors: internal when bodies of conditionals do not nest. */
+ * program; workspaces that are zeroed once, through all of it. The memory of the host that a copy to
+ * or from a device uses counts as mentioned in the WAIT line after which the copy is surely done; at
+ * the end of the program when there is none. Errors: internal when bodies of conditionals do not
+ * nest. */
 hn_status hn_wrapper_lives(const hn_wrapper *w, hn_arena *arena, hn_wlives *out) HN_MUST_USE;
 
 #endif

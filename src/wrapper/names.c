@@ -4,18 +4,19 @@
 #include "base/map.h"
 #include "wrapper/exprs.h"
 
-const char *const hn_wbuf_kind_names[HN_WBUF_KIND_COUNT] = {[HN_WBUF_INPUT] = "input",
-                                                            [HN_WBUF_CONSTANT] = "constant",
-                                                            [HN_WBUF_TEMP] = "temp",
-                                                            [HN_WBUF_OUTPUT] = "output",
-                                                            [HN_WBUF_VIEW] = "view"};
+const char *const hn_wbuf_kind_names[HN_WBUF_KIND_COUNT] = {
+    [HN_WBUF_INPUT] = "input", [HN_WBUF_CONSTANT] = "constant",
+    [HN_WBUF_TEMP] = "temp",   [HN_WBUF_OUTPUT] = "output",
+    [HN_WBUF_VIEW] = "view",   [HN_WBUF_WORKSPACE] = "workspace"};
+const char *const hn_wzeroed_names[HN_WZEROED_COUNT] = {
+    [HN_WZEROED_NEVER] = "never", [HN_WZEROED_ONCE] = "once", [HN_WZEROED_EACH] = "each"};
 const char *hn_wline_kind_name(hn_line_kind kind) {
     static const char *const names[] = {
         [HN_LINE_COMMENT] = "comment", [HN_LINE_ALLOCATE] = "allocate", [HN_LINE_REUSE] = "reuse",
         [HN_LINE_FREE] = "free",       [HN_LINE_VIEW] = "view",         [HN_LINE_KERNEL] = "kernel",
         [HN_LINE_EXTERN] = "extern",   [HN_LINE_COPY] = "copy",         [HN_LINE_WAIT] = "wait",
         [HN_LINE_ASSERT] = "assert",   [HN_LINE_DEFINE] = "define",     [HN_LINE_COND] = "cond",
-        [HN_LINE_LOOP] = "loop"};
+        [HN_LINE_LOOP] = "loop",       [HN_LINE_ZERO] = "zero"};
     return (uint32_t)kind < sizeof names / sizeof *names ? names[kind] : NULL;
 }
 #define NAME(kind, name, operands, needed, written, params) [kind] = name,

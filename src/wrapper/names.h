@@ -8,6 +8,7 @@
 /* NULL: there is no such kind. Printers of text and JSON write its number then. */
 const char *hn_wline_kind_name(hn_line_kind kind);
 extern const char *const hn_wbuf_kind_names[HN_WBUF_KIND_COUNT]; /* by hn_wbuf_kind */
+extern const char *const hn_wzeroed_names[HN_WZEROED_COUNT];     /* by hn_wzeroed */
 extern const char *const hn_wextern_names[HN_EXTERN_KIND_COUNT]; /* by hn_extern_kind */
 extern const char *const hn_wrelation_names[4];                  /* by hn_relation */
 

@@ -21,6 +21,8 @@
  * other reads or writes. */
 #include "wrapper/order.h"
 
+#include "wrapper/workspaces.h"
+
 #include <stdlib.h>
 
 enum {
@@ -96,6 +98,8 @@ static const hn_line *line_of(const orderer *o, uint32_t u) {
 static bool can_move(const hn_wrapper *w, const hn_line *line) {
     const bool is_work =
         line->kind == HN_LINE_KERNEL || line->kind == HN_LINE_EXTERN || line->kind == HN_LINE_COPY;
+    for (uint32_t k = 0; k <= line->operand_count; k++)
+        if (hn_line_workspace(w, line, k)) return false; /* its kernels stay together */
     return is_work && hn_line_device(w, line) == HN_DEVICE_CPU;
 }
 
@@ -387,7 +391,7 @@ static hn_status find_bytes(orderer *o) {
         o->stays[hn_wrapper_root(w, w->outputs.items[k].buffer)] = true;
     for (hn_wbuf b = 1; b < w->buffers.count; b++) {
         const hn_wbuffer *f = &w->buffers.items[b];
-        const bool counts = f->kind == HN_WBUF_TEMP ||
+        const bool counts = hn_wbuf_is_inner(f->kind) ||
                             (f->kind == HN_WBUF_OUTPUT && o->options->pool == HN_POOL_COMBINED);
         if (counts) o->bytes[b] = hn_sym_hint(w->sym, f->bytes, 0);
         if (o->bytes[b] < 0) o->bytes[b] = 0;

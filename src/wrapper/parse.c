@@ -185,7 +185,7 @@ static hn_status apply_facts(parser *ps) {
 /* ---- tables ---- */
 
 static hn_status read_buffer(parser *ps) {
-    uint32_t label, kind, made;
+    uint32_t label, kind, zeroed, made;
     int64_t offset = 0;
     hn_wbuffer b = {0};
     HN_TRY(read_label(ps, 'b', &label));
@@ -202,6 +202,11 @@ static hn_status read_buffer(parser *ps) {
     if (offset < 0) return fail(ps, "an offset is not negative");
     b.byte_offset = (uint64_t)offset;
     HN_TRY(read_optional_expr(ps, "bytes", &b.bytes));
+    if (accept_word(ps, "zeroed")) {
+        HN_TRY(read_choice(ps, hn_wzeroed_names, HN_WZEROED_COUNT, "expected never, once or each",
+                           &zeroed));
+        b.zeroed = (hn_wzeroed)zeroed;
+    }
     HN_TRY(read_name(ps, &b.name));
     return hn_wrapper_add_buffer(ps->w, b, &made);
 }
@@ -355,6 +360,7 @@ static hn_status read_call(parser *ps, hn_line *line) {
     if (accept_word(ps, "threads")) HN_TRY(hn_lex_u32(&ps->lex, &line->threads));
     if (accept_word(ps, "shared")) HN_TRY(hn_lex_u32(&ps->lex, &line->shared_bytes));
     HN_TRY(read_optional_expr(ps, "scratch", &line->scratch_bytes));
+    if (accept_word(ps, "in")) HN_TRY(read_label(ps, 'b', &line->workspace));
     if (line->kind == HN_LINE_DEFINE) {
         HN_TRY(hn_lex_expect_word(&ps->lex, "symbol"));
         HN_TRY(read_enclosed_expr(ps, &line->symbol));
@@ -394,6 +400,9 @@ static hn_status read_head(parser *ps, hn_line *line, bool *out_found) {
         return read_label(ps, 'b', &line->buffer);
     } else if (accept_word(ps, "free")) {
         line->kind = HN_LINE_FREE;
+        return read_label(ps, 'b', &line->buffer);
+    } else if (accept_word(ps, "zero")) {
+        line->kind = HN_LINE_ZERO;
         return read_label(ps, 'b', &line->buffer);
     } else if (accept_word(ps, "reuse")) {
         line->kind = HN_LINE_REUSE;

@@ -104,7 +104,8 @@ static hn_status place_buffer(placer *p, hn_wbuf b) {
         out->kind = HNB_BUFFER_CONSTANT;
         out->byte_offset = buffer->byte_offset;
         return number_storage(p, buffer->source, &out->source);
-    case HN_WBUF_TEMP: return place_temp(p, b, out);
+    case HN_WBUF_TEMP:
+    case HN_WBUF_WORKSPACE: return place_temp(p, b, out);
     case HN_WBUF_OUTPUT:
         if (p->plan->pools[b]) place_in_pool(p, b, out);
         else out->kind = HNB_BUFFER_OUTPUT, out->bytes = buffer->bytes;

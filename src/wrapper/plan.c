@@ -14,6 +14,7 @@
 
 #include "base/checked.h"
 #include "wrapper/plan_impl.h"
+#include "wrapper/workspaces.h"
 
 #include <stdlib.h>
 
@@ -51,7 +52,7 @@ static uint32_t output_space(const hn_planner *p) {
 static uint32_t own_space(const hn_planner *p, hn_wbuf b) {
     const hn_wbuffer *f = &p->w->buffers.items[b];
     const bool is_host = f->device == HN_DEVICE_CPU;
-    if (f->kind == HN_WBUF_TEMP)
+    if (hn_wbuf_is_inner(f->kind))
         return p->options->pool == HN_POOL_COMBINED && is_host ? output_space(p) : f->device;
     if (f->kind != HN_WBUF_OUTPUT || !is_host || hn_wrapper_is_data(p->sym, f->bytes))
         return HN_NO_SPACE;
@@ -263,7 +264,7 @@ static hn_status tell_places(hn_planner *p) {
     HN_TRY(list_pools(p));
     for (hn_wbuf b = 1; b < p->w->buffers.count; b++) {
         const hn_wbuf root = find_root(p, b);
-        const bool is_placed = kind_of(p, b) == HN_WBUF_TEMP || kind_of(p, b) == HN_WBUF_OUTPUT;
+        const bool is_placed = hn_wbuf_is_inner(kind_of(p, b)) || kind_of(p, b) == HN_WBUF_OUTPUT;
         if (!is_placed || !p->root_at[root] || !p->lives.buffers[b].used || p->plan->slots[b])
             continue;
         p->plan->offsets[b] = p->root_at[root];
@@ -335,7 +336,36 @@ static hn_status write_list(rewriter *r, const uint32_t *next, hn_wbuf buffer, h
 }
 
 static bool is_memory_line(hn_line_kind kind) {
-    return kind == HN_LINE_ALLOCATE || kind == HN_LINE_FREE;
+    return kind == HN_LINE_ALLOCATE || kind == HN_LINE_FREE || kind == HN_LINE_ZERO;
+}
+
+static hn_status write_zero(rewriter *r, hn_wbuf b) {
+    HN_PUSH(r->p->w->arena, &r->out, ((hn_line){.kind = HN_LINE_ZERO, .buffer = b}));
+    return NULL;
+}
+
+static hn_status write_zeros(rewriter *r, const hn_line *line) {
+    const hn_wrapper *w = r->p->w;
+    for (uint32_t k = 0; k <= line->operand_count; k++) {
+        const hn_wbuf b = hn_line_workspace(w, line, k);
+        if (b && w->buffers.items[b].zeroed == HN_WZEROED_EACH) HN_TRY(write_zero(r, b));
+    }
+    return NULL;
+}
+
+static bool is_zeroed_once(const hn_planner *p, hn_wbuf b) {
+    return p->lives.buffers[b].used && p->w->buffers.items[b].zeroed == HN_WZEROED_ONCE;
+}
+
+/* In front of everything. */
+static hn_status write_zeroed_once(rewriter *r) {
+    const hn_wrapper *w = r->p->w;
+    for (hn_wbuf b = 1; b < w->buffers.count; b++) {
+        if (!is_zeroed_once(r->p, b)) continue;
+        HN_PUSH(w->arena, &r->out, ((hn_line){.kind = HN_LINE_ALLOCATE, .buffer = b}));
+        HN_TRY(write_zero(r, b));
+    }
+    return NULL;
 }
 
 /* Recursion is bounded by the depth that hn_wrapper_lives accepts. */
@@ -345,6 +375,7 @@ static hn_status write_block(rewriter *r, uint32_t first, uint32_t end) {
         const hn_line *line = &w->lines.items[i];
         if (is_memory_line(line->kind)) continue;
         HN_TRY(write_list(r, r->alloc_next, r->alloc_head[i], HN_LINE_ALLOCATE));
+        HN_TRY(write_zeros(r, line));
         uint32_t at = r->out.count, middle = i + 1 + line->then_count;
         HN_PUSH(w->arena, &r->out, *line);
         if (hn_line_has_bodies(line->kind)) {
@@ -382,12 +413,14 @@ static hn_status write_lines(hn_planner *p) {
     for (uint32_t b = w->buffers.count; b-- > 1;) {
         const hn_wlife *life = &p->lives.buffers[b];
         hn_wbuf_kind kind = w->buffers.items[b].kind;
-        if (!life->used || (kind != HN_WBUF_TEMP && kind != HN_WBUF_OUTPUT)) continue;
+        if (!life->used || (!hn_wbuf_is_inner(kind) && kind != HN_WBUF_OUTPUT)) continue;
+        if (is_zeroed_once(p, b)) continue;
         if (!takes[b]) r.alloc_next[b] = r.alloc_head[life->first], r.alloc_head[life->first] = b;
         if (kind == HN_WBUF_OUTPUT || gives[b] || life->last == w->lines.count) continue;
         r.free_next[b] = r.free_head[life->last];
         r.free_head[life->last] = b;
     }
+    HN_TRY(write_zeroed_once(&r));
     HN_TRY(write_block(&r, 0, w->lines.count));
     w->lines.items = r.out.items;
     w->lines.count = r.out.count;

@@ -6,6 +6,7 @@
 #include "wrapper/plan_print.h"
 
 #include "wrapper/lifetime.h"
+#include "wrapper/names.h"
 #include "wrapper/slots.h"
 
 #include <inttypes.h>
@@ -71,6 +72,7 @@ static void find_names(plan_printer *p) {
         for (uint32_t k = 0; k < line->operand_count; k++)
             if (line->operands[k].written)
                 p->boxes[hn_wrapper_root(p->w, line->operands[k].buffer)].node = node_name(p, line);
+        if (line->workspace) p->boxes[line->workspace].node = node_name(p, line);
         if (line->kind == HN_LINE_COPY)
             p->boxes[hn_wrapper_root(p->w, line->buffer)].node = node_name(p, line);
     }
@@ -183,15 +185,20 @@ static double y_of(const panel *x, double top, int64_t offset) {
 static void put_box(const plan_printer *p, const panel *x, double top, const box *b) {
     const double left = x_of(p, b->first), right = x_of(p, b->end + 1);
     const double high = y_of(x, top, b->at + b->bytes), low = y_of(x, top, b->at);
-    const bool is_output = p->w->buffers.items[b->buffer].kind == HN_WBUF_OUTPUT;
+    const hn_wbuf_kind kind = p->w->buffers.items[b->buffer].kind;
+    const char *marks[HN_WBUF_KIND_COUNT] = {
+        [HN_WBUF_OUTPUT] = " (output)", [HN_WBUF_WORKSPACE] = " (workspace)"};
     hn_strbuf_printf(p->out,
                      "<g><rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" "
                      "fill=\"hsl(%u,55%%,%u%%)\" stroke=\"#444\" stroke-width=\"0.3\"/><title>b%u ",
                      left, high, right - left, low - high, b->buffer * 47 % 360,
-                     is_output ? 60u : 78u, b->buffer);
+                     kind == HN_WBUF_OUTPUT      ? 60u
+                     : kind == HN_WBUF_WORKSPACE ? 90u
+                                                 : 78u,
+                     b->buffer);
     put_text(p->out, b->node);
     hn_strbuf_printf(p->out, "%s: %" PRId64 " bytes at %" PRId64 ", lines %u to %u</title>",
-                     is_output ? " (output)" : "", b->bytes, b->at, b->first, b->end);
+                     marks[kind] ? marks[kind] : "", b->bytes, b->at, b->first, b->end);
     if (right - left >= LABEL_WIDTH && low - high >= LABEL_HEIGHT) {
         hn_strbuf_printf(p->out, "<text x=\"%.1f\" y=\"%.1f\">b%u ", left + 2, (high + low) / 2 + 3,
                          b->buffer);
@@ -280,7 +287,7 @@ static void put_json_buffer(const plan_printer *p, hn_wbuf b) {
     const hn_wbuffer *f = &p->w->buffers.items[b];
     const box *x = &p->boxes[b];
     hn_strbuf_printf(p->out, "{\"buffer\": %u, \"kind\": \"%s\", \"name\": ", b,
-                     f->kind == HN_WBUF_OUTPUT ? "output" : "temp");
+                     hn_wbuf_kind_names[f->kind]);
     put_string(p->out, x->node);
     hn_strbuf_printf(p->out, ", \"bytes\": %" PRId64 ", \"first\": %u, \"last\": %u",
                      hint(p, f->bytes), x->first, x->end);
@@ -306,7 +313,8 @@ static void put_json(const plan_printer *p) {
     separator = "";
     for (hn_wbuf b = 1; b < p->w->buffers.count; b++) {
         const hn_wbuf_kind kind = p->w->buffers.items[b].kind;
-        if ((kind != HN_WBUF_TEMP && kind != HN_WBUF_OUTPUT) || !p->lives.buffers[b].used) continue;
+        const bool is_made = hn_wbuf_is_inner(kind) || kind == HN_WBUF_OUTPUT;
+        if (!is_made || !p->lives.buffers[b].used) continue;
         hn_strbuf_puts(p->out, separator);
         put_json_buffer(p, b);
         separator = ",\n ";

@@ -88,6 +88,8 @@ static void put_buffer(printer *p, uint32_t i) {
         hn_strbuf_printf(p->out, " source %u", b->source);
     if (b->byte_offset) hn_strbuf_printf(p->out, " offset %" PRIu64, b->byte_offset);
     if (b->bytes) put_field(p, "bytes", b->bytes);
+    if (b->zeroed && (uint32_t)b->zeroed < HN_WZEROED_COUNT)
+        hn_strbuf_printf(p->out, " zeroed %s", hn_wzeroed_names[b->zeroed]);
     put_name(p, b->name);
     put(p, "\n");
 }
@@ -202,6 +204,7 @@ static void put_call(printer *p, const hn_line *line) {
     if (line->threads) put(p, " threads "), put_number(p, line->threads);
     if (line->shared_bytes) put(p, " shared "), put_number(p, line->shared_bytes);
     if (line->scratch_bytes) put_field(p, "scratch", line->scratch_bytes);
+    if (line->workspace) hn_strbuf_printf(p->out, " in b%u", line->workspace);
     if (line->kind == HN_LINE_DEFINE) put_field(p, "symbol", line->symbol);
     hn_text_print_device(line->device, p->out);
 }
@@ -228,6 +231,7 @@ static void put_head(printer *p, const hn_line *line) {
     case HN_LINE_COPY:
         hn_strbuf_printf(p->out, "copy b%u from b%u", line->buffer, line->from);
         break;
+    case HN_LINE_ZERO: hn_strbuf_printf(p->out, "zero b%u", line->buffer); break;
     case HN_LINE_WAIT: hn_strbuf_printf(p->out, "wait %s", hn_device_name(line->device)); break;
     case HN_LINE_KERNEL:
     case HN_LINE_EXTERN:

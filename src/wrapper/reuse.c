@@ -176,7 +176,7 @@ hn_status hn_wrapper_reuse(hn_wrapper *w) {
 
 static bool is_memory_line(hn_line_kind kind) {
     return kind == HN_LINE_COMMENT || kind == HN_LINE_ALLOCATE || kind == HN_LINE_FREE ||
-           kind == HN_LINE_REUSE;
+           kind == HN_LINE_REUSE || kind == HN_LINE_ZERO; /* of another buffer */
 }
 
 /* The line that a REUSE line speaks of: the next one of its block that does something; `at` when

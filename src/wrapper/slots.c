@@ -69,7 +69,7 @@ hn_status hn_wrapper_slots(const hn_wrapper *w, const hn_wlives *lives, hn_arena
     HN_NEW(w->arena, plan->slots, w->buffers.count);
     for (uint32_t b = 1; b < w->buffers.count; b++) {
         const hn_wlife *life = &lives->buffers[b];
-        if (w->buffers.items[b].kind != HN_WBUF_TEMP || !life->used ||
+        if (!hn_wbuf_is_inner(w->buffers.items[b].kind) || !life->used ||
             hn_wrapper_placed_bytes(w, b))
             continue;
         late item = {.buffer = b, .first = known_from(w, b, life->first), .end = life->end};

@@ -137,6 +137,19 @@ static void put_copy(source_printer *p, const hn_line *line) {
     hn_strbuf_puts(p->out, "));\n");
 }
 
+static hn_status put_zero(source_printer *p, const hn_line *line) {
+    if (hn_line_device(p->w, line) != HN_DEVICE_CPU)
+        return HN_ERROR(HN_UNSUPPORTED, "a workspace on %s that is zeroed has no form in C yet",
+                        hn_device_name(hn_line_device(p->w, line)));
+    begin_line(p);
+    hn_strbuf_puts(p->out, "memset(");
+    hn_source_address(p, line->buffer, 0, 1);
+    hn_strbuf_puts(p->out, ", 0, (size_t)");
+    put_bytes(p, line->buffer);
+    hn_strbuf_puts(p->out, ");\n");
+    return NULL;
+}
+
 static void put_assert(source_printer *p, const hn_line *line) {
     begin_line(p);
     hn_strbuf_puts(p->out, "if (!*(");
@@ -262,6 +275,7 @@ static hn_status put_line(source_printer *p, uint32_t at) {
     case HN_LINE_KERNEL:
     case HN_LINE_EXTERN: put_call(p, line); return NULL;
     case HN_LINE_COPY: put_copy(p, line); return NULL;
+    case HN_LINE_ZERO: return put_zero(p, line);
     case HN_LINE_ASSERT: put_assert(p, line); return NULL;
     case HN_LINE_DEFINE: return put_define(p, line);
     case HN_LINE_COND: return put_cond(p, at);

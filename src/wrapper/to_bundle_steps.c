@@ -221,7 +221,8 @@ hn_status hn_emit_step(bundle_emitter *e, uint32_t at) {
         [HN_LINE_KERNEL] = HNB_STEP_KERNEL, [HN_LINE_EXTERN] = HNB_STEP_EXTERN,
         [HN_LINE_COPY] = HNB_STEP_COPY,     [HN_LINE_ASSERT] = HNB_STEP_ASSERT,
         [HN_LINE_DEFINE] = HNB_STEP_DEFINE, [HN_LINE_COND] = HNB_STEP_COND,
-        [HN_LINE_LOOP] = HNB_STEP_LOOP,     [HN_LINE_WAIT] = HNB_STEP_WAIT};
+        [HN_LINE_LOOP] = HNB_STEP_LOOP,     [HN_LINE_WAIT] = HNB_STEP_WAIT,
+        [HN_LINE_ZERO] = HNB_STEP_ZERO};
     const hn_line *line = &e->w->lines.items[at];
     if (!hn_wline_kind_name(line->kind))
         return HN_ERROR(HN_INTERNAL, "line %u is of unknown kind %d", at, (int)line->kind);
@@ -231,7 +232,7 @@ hn_status hn_emit_step(bundle_emitter *e, uint32_t at) {
                   .extern_kind = line->extern_kind,
                   .operands = e->out.operands.count,
                   .operand_count = line->operand_count,
-                  .buffer = e->buffers[line->buffer],
+                  .buffer = e->buffers[line->buffer ? line->buffer : line->workspace],
                   .from = e->buffers[line->from],
                   .device = hn_line_device(e->w, line)};
     if (s.kind == HNB_STEP_DEFINE &&

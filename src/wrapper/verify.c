@@ -10,6 +10,7 @@
 #include "wrapper/slots.h"
 #include "wrapper/verify_buffers.h"
 #include "wrapper/verify_devices.h"
+#include "wrapper/workspaces.h"
 
 #define BAD(...) HN_ERROR(HN_INTERNAL, "wrapper: " __VA_ARGS__)
 
@@ -84,7 +85,10 @@ static hn_status check_define(verifier *v, uint8_t *state, hn_wbuf to, uint32_t 
         return BAD("line %u: buffer %u is written after it was freed", line, buffer);
     if (v->has_memory_lines && state[buffer] == UNSEEN)
         return BAD("line %u: buffer %u is written before it is allocated", line, buffer);
-    state[buffer] = DEFINED;
+    const hn_wzeroed zeroed = v->w->buffers.items[buffer].zeroed;
+    if (v->has_memory_lines && zeroed && state[buffer] != DEFINED)
+        return BAD("line %u: workspace %u is used before it is zeroed", line, buffer);
+    state[buffer] = zeroed == HN_WZEROED_EACH ? ALLOCATED : DEFINED;
     const hn_wbuffer *b = &v->w->buffers.items[buffer];
     HN_TRY(check_expr(v, state, b->bytes, line));
     HN_TRY(check_exprs(v, state, b->sizes, b->rank, line));
@@ -195,8 +199,10 @@ static hn_status check_operands(verifier *v, uint8_t *state, const hn_line *line
     HN_TRY(check_expr(v, state, line->scratch_bytes, i));
     for (uint32_t k = 0; k < line->operand_count; k++)
         if (line->operands[k].written) HN_TRY(check_define(v, state, line->operands[k].buffer, i));
-    return NULL;
+    return line->workspace ? check_define(v, state, line->workspace, i) : NULL;
 }
+
+static bool is_held(uint8_t state) { return state == ALLOCATED || state == DEFINED; }
 
 /* Its sizes are known when it is made, and so is the memory that it looks at. */
 static hn_status check_view(verifier *v, uint8_t *state, const hn_line *line, uint32_t i) {
@@ -222,7 +228,7 @@ static hn_status check_memory_line(verifier *v, uint8_t *state, const hn_line *l
     if (v->w->buffers.items[line->buffer].kind == HN_WBUF_VIEW)
         return BAD("line %u: view %u has no memory of its own", i, line->buffer);
     const hn_wbuf_kind kind = v->w->buffers.items[line->buffer].kind;
-    if (line->kind == HN_LINE_FREE && kind != HN_WBUF_TEMP)
+    if (line->kind == HN_LINE_FREE && !hn_wbuf_is_inner(kind))
         return BAD("line %u: buffer %u is no temporary and cannot be freed", i, line->buffer);
     if (line->kind == HN_LINE_ALLOCATE) {
         if (state[line->buffer] != UNSEEN)
@@ -242,6 +248,17 @@ static hn_status check_memory_line(verifier *v, uint8_t *state, const hn_line *l
     return NULL;
 }
 
+/* From here on the content of a workspace is known. */
+static hn_status check_zero(const verifier *v, uint8_t *state, const hn_line *line, uint32_t i) {
+    HN_TRY(check_known(v->w, line->buffer, i));
+    if (!v->w->buffers.items[line->buffer].zeroed)
+        return BAD("line %u: buffer %u is no workspace that is zeroed", i, line->buffer);
+    if (!is_held(state[line->buffer]))
+        return BAD("line %u: workspace %u is zeroed and has no memory", i, line->buffer);
+    state[line->buffer] = DEFINED;
+    return NULL;
+}
+
 static hn_status check_block(verifier *v, uint8_t *state, uint32_t first, uint32_t end,
                              uint32_t depth);
 
@@ -251,14 +268,12 @@ static hn_status check_symbol(verifier *v, uint8_t *state, const hn_line *line, 
     return NULL;
 }
 
-static bool is_held(uint8_t state) { return state == ALLOCATED || state == DEFINED; }
-
 /* What has memory in front of a conditional has it behind both bodies or behind none; what gets it in
  * a body has none behind it. Without memory lines: defined only when both bodies define it. */
 static hn_status join_buffer(const verifier *v, uint8_t before, uint8_t *state, uint8_t other,
                              hn_wbuf b, uint32_t i) {
-    const bool is_temp = v->w->buffers.items[b].kind == HN_WBUF_TEMP;
-    if (b && v->has_memory_lines && is_temp) {
+    const bool is_inner = hn_wbuf_is_inner(v->w->buffers.items[b].kind);
+    if (b && v->has_memory_lines && is_inner) {
         if (is_held(before) && is_held(*state) != is_held(other))
             return BAD("line %u: buffer %u is freed in one body of the conditional only", i, b);
         if (before == UNSEEN && (is_held(*state) || is_held(other)))
@@ -322,8 +337,8 @@ static hn_status check_round_end(const verifier *v, const uint8_t *before, const
         if (before[b] != UNSEEN && before[b] < FREED && after[b] >= FREED)
             return BAD("line %u: the loop gives the memory of buffer %u away in its first round", i,
                        b);
-        const bool is_temp = v->w->buffers.items[b].kind == HN_WBUF_TEMP;
-        if (v->has_memory_lines && is_temp && before[b] == UNSEEN && is_held(after[b]))
+        const bool is_inner = hn_wbuf_is_inner(v->w->buffers.items[b].kind);
+        if (v->has_memory_lines && is_inner && before[b] == UNSEEN && is_held(after[b]))
             return BAD("line %u: the loop allocates buffer %u in each round", i, b);
     }
     return NULL;
@@ -381,6 +396,7 @@ static hn_status check_block(verifier *v, uint8_t *state, uint32_t first, uint32
             HN_TRY(check_use(v, state, line->from, i));
             HN_TRY(check_define(v, state, line->buffer, i));
             break;
+        case HN_LINE_ZERO: HN_TRY(check_zero(v, state, line, i)); break;
         case HN_LINE_WAIT: break;
         case HN_LINE_KERNEL:
         case HN_LINE_EXTERN:
@@ -456,7 +472,7 @@ static hn_status check_freed(const verifier *v, const uint8_t *state) {
     hn_wlives lives;
     HN_TRY(hn_wrapper_lives(v->w, v->arena, &lives));
     for (hn_wbuf b = 1; b < v->w->buffers.count; b++)
-        if (v->w->buffers.items[b].kind == HN_WBUF_TEMP && is_held(state[b]) &&
+        if (hn_wbuf_is_inner(v->w->buffers.items[b].kind) && is_held(state[b]) &&
             lives.buffers[b].used && lives.buffers[b].last != v->w->lines.count)
             return BAD("buffer %u is never freed", b);
     return NULL;
@@ -490,6 +506,7 @@ static hn_status run(verifier *v) {
         v->has_memory_lines |= w->lines.items[i].kind == HN_LINE_ALLOCATE;
     HN_TRY(check_block(v, state, 0, w->lines.count, 0));
     HN_TRY(check_outputs(v, state));
+    HN_TRY(hn_wrapper_workspaces_verify(w, v->arena));
     HN_TRY(hn_wrapper_devices_verify(w, v->arena));
     HN_TRY(hn_wrapper_reuse_verify(w, v->arena));
     return v->has_memory_lines ? check_freed(v, state) : NULL;
@@ -555,7 +572,8 @@ static hn_status place_inputs(const hn_wrapper *w, const hn_memory_plan *plan,
 /* Whether the plan is to say where the buffer lies. */
 static bool is_placed(const hn_wrapper *w, const hn_memory_plan *plan, hn_wbuf b) {
     const hn_wbuf_kind kind = w->buffers.items[b].kind;
-    return (kind == HN_WBUF_TEMP && !plan->slots[b]) || (kind == HN_WBUF_OUTPUT && plan->pools[b]);
+    return (hn_wbuf_is_inner(kind) && !plan->slots[b]) ||
+           (kind == HN_WBUF_OUTPUT && plan->pools[b]);
 }
 
 /* All values for one assignment of the symbols. */

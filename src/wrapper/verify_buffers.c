@@ -84,7 +84,7 @@ static hn_status check_buffer(const hn_wrapper *w, const hn_wbuffer *b, uint32_t
         return BAD("buffer %u has no dtype", i);
     if ((uint32_t)b->device >= HN_DEVICE_KIND_COUNT)
         return BAD("buffer %u is on no known device", i);
-    if ((b->kind == HN_WBUF_TEMP || b->kind == HN_WBUF_OUTPUT) && !b->bytes)
+    if ((hn_wbuf_is_inner(b->kind) || b->kind == HN_WBUF_OUTPUT) && !b->bytes)
         return BAD("buffer %u has no size", i);
     if (b->kind == HN_WBUF_CONSTANT && w->graph &&
         (!b->source || b->source >= w->graph->storages.count))

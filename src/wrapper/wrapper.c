@@ -63,6 +63,7 @@ hn_device_kind hn_line_device(const hn_wrapper *w, const hn_line *line) {
     const hn_device_kind to = device_of(w, line->buffer);
     switch (line->kind) {
     case HN_LINE_COPY: return to == HN_DEVICE_CPU ? device_of(w, line->from) : to;
+    case HN_LINE_ZERO: return to;
     case HN_LINE_ASSERT:
     case HN_LINE_DEFINE:
     case HN_LINE_COND:
@@ -82,6 +83,7 @@ bool hn_line_is_step(hn_line_kind kind) {
     case HN_LINE_KERNEL:
     case HN_LINE_EXTERN:
     case HN_LINE_COPY:
+    case HN_LINE_ZERO:
     case HN_LINE_WAIT:
     case HN_LINE_ASSERT:
     case HN_LINE_DEFINE:

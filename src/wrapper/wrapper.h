@@ -22,9 +22,19 @@ typedef enum hn_wbuf_kind {
     HN_WBUF_CONSTANT, /* graph storage number `source` (graph.h), from `byte_offset` */
     HN_WBUF_TEMP,     /* made and freed inside the call */
     HN_WBUF_OUTPUT,   /* fresh memory that is handed to the caller */
-    HN_WBUF_VIEW      /* a tensor in the memory of buffer `root`, from a VIEW line on */
+    HN_WBUF_VIEW,     /* a tensor in the memory of buffer `root`, from a VIEW line on */
+    HN_WBUF_WORKSPACE /* scratch memory of one call: workspaces.h */
 } hn_wbuf_kind;
-enum { HN_WBUF_KIND_COUNT = HN_WBUF_VIEW + 1 };
+enum { HN_WBUF_KIND_COUNT = HN_WBUF_WORKSPACE + 1 };
+
+/* When a workspace is filled with zeros. A later one does for whoever wants an earlier one. */
+typedef enum hn_wzeroed {
+    HN_WZEROED_NEVER, /* its content is undefined */
+    /* in front of the first line of a run. Calls leave zeros behind, and nothing else lies there */
+    HN_WZEROED_ONCE,
+    HN_WZEROED_EACH /* in front of each line that uses it */
+} hn_wzeroed;
+enum { HN_WZEROED_COUNT = HN_WZEROED_EACH + 1 };
 
 /* Memory, and the tensor in it, whose first element is at the beginning. A size that turns out to
  * be 0 or less when the program runs means no elements. */
@@ -36,7 +46,8 @@ typedef struct hn_wbuffer {
     const hn_expr *sizes, *strides; /* elements; NULL for rank 0 only */
     uint32_t source;
     uint64_t byte_offset; /* of CONSTANT */
-    hn_expr bytes;        /* storage size of TEMP and OUTPUT */
+    hn_expr bytes;        /* storage size of TEMP, OUTPUT and WORKSPACE */
+    hn_wzeroed zeroed;    /* of WORKSPACE */
     hn_wbuf root;         /* of VIEW: no view itself; 0: no line has said it */
     hn_expr offset_elems; /* of VIEW, of its own dtype; 0: it begins where the root does */
     hn_str name;
@@ -77,6 +88,7 @@ typedef enum hn_line_kind {
     HN_LINE_EXTERN, /* extern call */
     /* bytes of `from` into buffer; between the memories of a device and the host, too */
     HN_LINE_COPY,
+    HN_LINE_ZERO,   /* buffer, a workspace, is filled with zeros */
     HN_LINE_WAIT,   /* the host waits until `device` has done all lines before */
     HN_LINE_ASSERT, /* operand 0 is a bool tensor of one element; message */
     /* operand 0 is a tensor of one whole number or bool: the value of `symbol` from here on */
@@ -143,6 +155,9 @@ typedef struct hn_line {
     uint32_t threads;      /* KERNEL: of a group; 0 on the CPU */
     uint32_t shared_bytes; /* KERNEL: dynamic shared memory of a group */
     hn_expr scratch_bytes; /* KERNEL: per thread, or per group; 0 id: none */
+    /* KERNEL in groups: the WORKSPACE that has the scratch memory of all of them, on every target.
+     * 0: none. Threads of the CPU have memory of their own, which is no part of a program */
+    hn_wbuf workspace;
     /* KERNEL: for each target but the first; NULL when there is only that */
     const hn_wlaunch *others;
     uint32_t check_count; /* KERNEL: for messages only, no part of the text form */
@@ -239,6 +254,11 @@ static inline hn_expr hn_woperand_offset(const hn_wrapper *w, const hn_woperand 
     return hn_wrapper_offset(w, o->buffer, o->dtype, o->offset_elems);
 }
 
+/* Whether the memory of such a buffer begins and ends inside a run, and is nobody else's. */
+static inline bool hn_wbuf_is_inner(hn_wbuf_kind kind) {
+    return kind == HN_WBUF_TEMP || kind == HN_WBUF_WORKSPACE;
+}
+
 /* Whether the lines behind a line are its bodies. */
 static inline bool hn_line_has_bodies(hn_line_kind kind) {
     return kind == HN_LINE_COND || kind == HN_LINE_LOOP;
@@ -246,7 +266,7 @@ static inline bool hn_line_has_bodies(hn_line_kind kind) {
 /* The grain of a kernel's line in a printed program: 0 stands for a call that is never split. */
 static inline int64_t hn_line_grain(int64_t grain) { return grain > 0 ? grain : INT64_MAX; }
 /* Where a line that is a step runs: of ASSERT, DEFINE and COND it is the device that has the
- * operand, of COPY that of the two that is not the host. */
+ * operand, of ZERO the one that has the buffer, of COPY that of the two that is not the host. */
 hn_device_kind hn_line_device(const hn_wrapper *w, const hn_line *line);
 /* Whether a line does something when the program runs. Of memory lines the plan has said it all. */
 bool hn_line_is_step(hn_line_kind kind);

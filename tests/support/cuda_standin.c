@@ -459,7 +459,7 @@ typedef struct stream stream;
 typedef struct event event;
 typedef struct function function;
 
-typedef enum work_kind { COPY_IN, COPY_OUT, COPY, LAUNCH, RECORD, WAIT, FOREIGN } work_kind;
+typedef enum work_kind { COPY_IN, COPY_OUT, COPY, FILL, LAUNCH, RECORD, WAIT, FOREIGN } work_kind;
 
 typedef struct work {
     struct work *next;
@@ -521,6 +521,7 @@ static void do_work(context *c, const work *w) {
             die("a copy overlaps", (const void *)(uintptr_t)w->to);
         memcpy(bytes_at(w->to, w->bytes), bytes_at(w->from, w->bytes), w->bytes);
         break;
+    case FILL: memset(bytes_at(w->to, w->bytes), (int)w->from, w->bytes); break;
     case LAUNCH: run_launch(c, w); break;
     case FOREIGN: w->run(w->args, bytes_at); break;
     case RECORD:
@@ -982,6 +983,19 @@ EXPORT int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, stream
     w->from = from;
     w->bytes = bytes;
     standin.copies++;
+    return end(SUCCESS);
+}
+
+EXPORT int cuMemsetD8Async(uint64_t to, unsigned char byte, size_t bytes, stream *given);
+EXPORT int cuMemsetD8Async(uint64_t to, unsigned char byte, size_t bytes, stream *given) {
+    context *c;
+    MAY_FAIL;
+    BEGIN(&c);
+    (void)bytes_at(to, bytes);
+    work *w = add(stream_of(c, given), FILL, 0);
+    w->to = to;
+    w->from = byte;
+    w->bytes = bytes;
     return end(SUCCESS);
 }
 

@@ -176,7 +176,7 @@ static hn_status imaginary_find(hn_device_program *program, const char *symbol, 
 
 /* ---- work, which waits until the host waits for it ---- */
 
-typedef enum work_kind { COPY_IN, COPY_OUT, COPY, LAUNCH, OPERATION } work_kind;
+typedef enum work_kind { COPY_IN, COPY_OUT, COPY, FILL, LAUNCH, OPERATION } work_kind;
 
 typedef struct work {
     struct work *next;
@@ -184,6 +184,7 @@ typedef struct work {
     void *to;
     const void *from;
     size_t bytes;
+    uint8_t byte; /* of FILL */
     hn_device_launch launch;
     hn_device_operation *operation; /* `to`: scratch memory, `bytes` of it */
     uint32_t step;
@@ -267,6 +268,7 @@ static void do_work(imaginary_queue *q, const work *w) {
     case COPY_IN: memcpy(bytes_at(w->to, w->bytes), w->from, w->bytes); break;
     case COPY_OUT: memcpy(w->to, bytes_at(w->from, w->bytes), w->bytes); break;
     case COPY: memmove(bytes_at(w->to, w->bytes), bytes_at(w->from, w->bytes), w->bytes); break;
+    case FILL: memset(bytes_at(w->to, w->bytes), w->byte, w->bytes); break;
     case LAUNCH: run_launch(q, w); break;
     case OPERATION: run_operation(q, w); break;
     }
@@ -309,6 +311,11 @@ static hn_status imaginary_copy_out(hn_queue *queue, void *to, const void *from,
 static hn_status imaginary_copy(hn_queue *queue, void *to, const void *from, size_t bytes) {
     if (fails()) return failure("copy");
     return bytes ? give(queue, (work){.kind = COPY, .to = to, .from = from, .bytes = bytes}) : NULL;
+}
+
+static hn_status imaginary_fill(hn_queue *queue, void *to, uint8_t byte, size_t bytes) {
+    if (fails()) return failure("fill");
+    return bytes ? give(queue, (work){.kind = FILL, .to = to, .byte = byte, .bytes = bytes}) : NULL;
 }
 
 static hn_status imaginary_read(hn_queue *queue, void *to, const void *from, size_t bytes) {
@@ -470,6 +477,7 @@ const hn_device_ops imaginary_device = {
     .copy_in = imaginary_copy_in,
     .copy_out = imaginary_copy_out,
     .copy = imaginary_copy,
+    .fill = imaginary_fill,
     .read = imaginary_read,
     .launch = imaginary_launch,
     .record = imaginary_record,

@@ -17,6 +17,7 @@ static const hn_target_kind imaginary_kind;
 #include "codegen/targets.c"
 
 #include "wrapper/place.h"
+#include "wrapper/workspaces.h"
 
 static const hn_target_kind imaginary_kind = {
     .language = "c",
@@ -36,7 +37,10 @@ hn_status __wrap_hn_wrapper_host_memory(hn_wrapper *w);
 hn_status __wrap_hn_wrapper_host_memory(hn_wrapper *w) {
     for (uint32_t k = 0; k < w->lines.count; k++) {
         hn_line *line = &w->lines.items[k];
-        if (line->kind == HN_LINE_KERNEL && line->device != HN_DEVICE_CPU) line->threads = 1;
+        if (line->kind != HN_LINE_KERNEL || line->device == HN_DEVICE_CPU) continue;
+        line->threads = 1;
+        HN_TRY(hn_wrapper_add_workspace(w, line->device, hn_workspace_of_groups(w, line),
+                                        &line->workspace));
     }
     return __real_hn_wrapper_host_memory(w);
 }

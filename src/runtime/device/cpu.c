@@ -133,6 +133,12 @@ static hn_status cpu_copy(hn_queue *queue, void *to, const void *from, size_t by
     return NULL;
 }
 
+static hn_status cpu_fill(hn_queue *queue, void *to, uint8_t byte, size_t bytes) {
+    (void)queue;
+    if (bytes) memset(to, byte, bytes);
+    return NULL;
+}
+
 typedef struct part_job {
     const hn_device_launch *launch;
     hn_kernel_fn fn;
@@ -193,6 +199,7 @@ const hn_device_ops hn_device_cpu = {
     .copy_in = cpu_copy,
     .copy_out = cpu_copy,
     .copy = cpu_copy,
+    .fill = cpu_fill,
     .read = cpu_copy,
     .launch = cpu_launch,
     .record = cpu_record,

@@ -432,6 +432,7 @@ const hn_device_ops hn_device_cuda = {
     .make_in = hn_cuda_make_in,
     .copy_out = hn_cuda_copy_out,
     .copy = hn_cuda_copy,
+    .fill = hn_cuda_fill,
     .read = hn_cuda_read,
     .launch = hn_cuda_launch,
     .record = cuda_record,

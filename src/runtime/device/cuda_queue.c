@@ -179,6 +179,19 @@ hn_status hn_cuda_copy(hn_queue *queue, void *to, const void *from, size_t bytes
     return hn_cuda_name_late(q, status);
 }
 
+hn_status hn_cuda_fill(hn_queue *queue, void *to, uint8_t byte, size_t bytes) {
+    cuda_queue *q = (cuda_queue *)queue;
+    cuda_dev *d = dev_of(queue);
+    bool pushed;
+    if (!bytes) return NULL;
+    HN_TRY(hn_cuda_enter_queue(q, &pushed));
+    q->is_idle = false;
+    hn_status status = hn_cuda_check(
+        d, d->cuda.cuMemsetD8Async(hn_cuda_at(to), byte, bytes, q->stream), "cuMemsetD8Async");
+    hn_cuda_leave(d, pushed);
+    return hn_cuda_name_late(q, status);
+}
+
 /* Numbers go through pinned memory; of more the driver sees to it. */
 static hn_status read_now(cuda_queue *q, void *to_host, hn_cuda_address from, size_t bytes) {
     cuda_dev *d = dev_of(&q->base);

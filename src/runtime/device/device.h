@@ -157,8 +157,8 @@ typedef struct hn_device_launch {
     int64_t groups[3];     /* of devices with groups of threads; 0 for others */
     uint32_t threads[3];   /* of a group */
     int64_t shared_bytes;  /* of a group */
-    void *scratch;         /* memory of this device ... */
-    size_t scratch_stride; /* ... and bytes from one part, or group, to the next */
+    void *scratch;         /* memory of this device, for all parts or groups ... */
+    size_t scratch_stride; /* ... and bytes from one of them to the next */
     hn_device_layout *layout; /* of rows with `keeps_layouts`; NULL: the launch is given once */
 } hn_device_launch;
 
@@ -253,6 +253,7 @@ struct hn_device_ops {
     hn_status (*make_in)(hn_queue *queue, void *to, const hn_device_maker *maker, size_t bytes);
     hn_status (*copy_out)(hn_queue *queue, void *to_host, const void *from, size_t bytes);
     hn_status (*copy)(hn_queue *queue, void *to, const void *from, size_t bytes);
+    hn_status (*fill)(hn_queue *queue, void *to, uint8_t byte, size_t bytes);
     /* Waits for the work before, and copies to the host: scalars that decide what comes next. */
     hn_status (*read)(hn_queue *queue, void *to_host, const void *from, size_t bytes);
 

@@ -192,6 +192,7 @@ const hn_device_ops hn_device_opencl = {
     .copy_in = hn_opencl_copy_in,
     .copy_out = hn_opencl_copy_out,
     .copy = hn_opencl_copy,
+    .fill = hn_opencl_fill,
     .read = hn_opencl_read,
     .launch = hn_opencl_launch,
     .record = opencl_record,

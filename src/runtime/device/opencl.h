@@ -102,6 +102,7 @@ hn_status hn_opencl_copy_in(hn_queue *queue, void *to, const void *from_host,
 hn_status hn_opencl_copy_out(hn_queue *queue, void *to_host, const void *from,
                              size_t bytes) HN_MUST_USE;
 hn_status hn_opencl_copy(hn_queue *queue, void *to, const void *from, size_t bytes) HN_MUST_USE;
+hn_status hn_opencl_fill(hn_queue *queue, void *to, uint8_t byte, size_t bytes) HN_MUST_USE;
 hn_status hn_opencl_read(hn_queue *queue, void *to_host, const void *from,
                          size_t bytes) HN_MUST_USE;
 hn_status hn_opencl_launch(hn_queue *queue, const hn_device_launch *launch,

@@ -119,6 +119,16 @@ hn_status hn_opencl_copy(hn_queue *queue, void *to, const void *from, size_t byt
     return copy_places(queue, target, source, bytes);
 }
 
+hn_status hn_opencl_fill(hn_queue *queue, void *to, uint8_t byte, size_t bytes) {
+    opencl_place place;
+    if (!bytes) return NULL;
+    HN_TRY(hn_opencl_find(dev_of(queue), to, &place));
+    return hn_opencl_status(
+        dev_of(queue)->cl.clEnqueueFillBuffer(((opencl_queue *)queue)->queue, place.object, &byte,
+                                              1, place.offset, bytes, 0, NULL, NULL),
+        "clEnqueueFillBuffer");
+}
+
 /* ---- launches: arguments as in codegen/opencl/README.md ---- */
 
 typedef struct argument_list {

@@ -183,14 +183,14 @@ TEST(other_versions_are_refused) {
     h->version = 77;
     seal(&image);
     EXPECT_ERROR(hn_bundle_open(image.ptr, image.len, true, &b), HN_INCOMPATIBLE,
-                 "format version 77, this library reads 8 and 9");
+                 "format version 77, this library reads 10 and 11");
     h->version = 5;
     seal(&image);
     EXPECT_ERROR(hn_bundle_open(image.ptr, image.len, true, &b), HN_INCOMPATIBLE,
-                 "format version 5, this library reads 8 and 9; compile the model again");
+                 "format version 5, this library reads 10 and 11; compile the model again");
     h->version = 2;
     EXPECT_ERROR(hn_bundle_open(image.ptr, 88, true, &b), HN_INCOMPATIBLE,
-                 "format version 2, this library reads 8 and 9; compile the model again");
+                 "format version 2, this library reads 10 and 11; compile the model again");
 
     h->version = HNB_VERSION, h->kernel_abi = 9;
     seal(&image);

@@ -133,6 +133,41 @@ TEST(what_is_used_has_memory) {
     fixture_deinit(&x);
 }
 
+/* A workspace that nobody uses, at the front: zeroed where it has memory. */
+TEST(workspaces_are_zeroed) {
+    fixture x;
+    fixture_init(&x);
+    const hn_wbuf b = x.w->buffers.count;
+    hn_expr *offsets;
+    uint32_t *slots;
+    void *list = NULL;
+    hn_wbuf made;
+    EXPECT_OK(hn_wrapper_add_buffer(x.w,
+                                    (hn_wbuffer){.kind = HN_WBUF_WORKSPACE,
+                                                 .dtype = HN_DTYPE_U8,
+                                                 .bytes = hn_sym_int(x.d.sym, 64),
+                                                 .zeroed = HN_WZEROED_EACH},
+                                    &made));
+    EXPECT_OK(hn_arena_array(&x.arena, b + 1, sizeof *offsets, &list));
+    offsets = list;
+    memcpy(offsets, x.plan.offsets, b * sizeof *offsets);
+    offsets[b] = hn_sym_int(x.d.sym, 0);
+    x.plan.offsets = offsets;
+    EXPECT_OK(hn_arena_array(&x.arena, b + 1, sizeof *slots, &list));
+    x.plan.slots = list;
+    for (int k = 0; k < 3; k++)
+        EXPECT_OK(hn_wrapper_add_line(x.w, (hn_line){.kind = HN_LINE_COMMENT}));
+    memmove(&x.w->lines.items[3], x.w->lines.items,
+            (x.w->lines.count - 3) * sizeof *x.w->lines.items);
+    static const hn_line_kind kinds[] = {HN_LINE_ALLOCATE, HN_LINE_ZERO, HN_LINE_FREE};
+    for (int k = 0; k < 3; k++) x.w->lines.items[k] = (hn_line){.kind = kinds[k], .buffer = b};
+    EXPECT_OK(run(&x));
+    EXPECT(is_right(&x));
+    x.w->lines.items[0].kind = HN_LINE_ZERO;
+    EXPECT_ERROR(run(&x), HN_INTERNAL, "has no memory");
+    fixture_deinit(&x);
+}
+
 TEST(an_unknown_line_is_an_error) {
     fixture x;
     fixture_init(&x);

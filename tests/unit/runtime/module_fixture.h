@@ -11,6 +11,7 @@
 #include "ir/graph.h"
 #include "unit/harness.h"
 #include "wrapper/to_bundle.h"
+#include "wrapper/workspaces.h"
 #include "wrapper/wrapper.h"
 
 #include <limits.h>
@@ -161,6 +162,8 @@ static hn_status fixture_place(hn_wrapper *w) {
         if (line->kind != HN_LINE_KERNEL) continue;
         line->device = FIXTURE_DEVICE;
         line->threads = 1;
+        HN_TRY(hn_wrapper_add_workspace(w, FIXTURE_DEVICE, hn_workspace_of_groups(w, line),
+                                        &line->workspace));
     }
     return hn_wrapper_host_memory(w);
 }

@@ -553,6 +553,7 @@ static uint64_t *memory_of(machine *m, hn_wbuf b) {
     case HN_WBUF_CONSTANT: return m->given[1][own->device][own->source];
     case HN_WBUF_OUTPUT: return m->outputs[b];
     case HN_WBUF_TEMP:
+    case HN_WBUF_WORKSPACE:
     case HN_WBUF_VIEW: break; /* there are none of these */
     }
     return m->workspaces[own->device] + hn_sym_hint(m->g->sym, m->plan->offsets[b], -1) / 8;

@@ -40,6 +40,20 @@ static void expect_c(const char *text, const char *const *wanted, size_t count) 
     expect_c(text, (const char *const[]){__VA_ARGS__},                                             \
              sizeof((const char *const[]){__VA_ARGS__}) / sizeof(const char *))
 
+/* A workspace of the CPU is memory like any other; zeros are filled in where the line stands. */
+TEST(workspaces) {
+    EXPECT_C("wrapper {\n"
+             "  buffer b1 : input f32[4] source 0 name \"x\"\n"
+             "  buffer b2 : output f32[4] bytes(16) name \"y\"\n"
+             "  buffer b3 : workspace u8[96] bytes(96) zeroed each\n"
+             "  kernel k1 : object 0 name \"hn_k0\"\n"
+             "  input \"x\" : f32[4] strides [1] in b1\n"
+             "  call k1(b1 f32, out b3 u8, out b2 f32) extent(4) grain 8\n"
+             "  output tensor \"y\" : f32[4] strides [1] in b2\n}",
+             "memset(m->workspace.bytes + 0, 0, (size_t)96);",
+             "void *const b[] = {m->inputs[0], m->workspace.bytes + 0, m->blocks[0]};");
+}
+
 TEST(copies_asserts_and_branches) {
     EXPECT_C("wrapper {\n"
              "  symbol size s0 in [2, 64] hint 16\n"
