@@ -85,6 +85,11 @@ typedef struct hn_module_options {
     /* What is printed, saved or checked of the tensors of a run: the text of henry/debug.h. NULL: what
      * HENRY_DEBUG_TENSORS says; "off": nothing */
     const char *debug_tensors;
+    /* For finding reads of memory that was never written: "zero" or "nan" fills temporaries, outputs
+     * and scratch memory before each run with zeros, or with bytes that are NaN as a float of any
+     * type and -1 as a whole number; "once" fills those of a context with zeros when it gets the
+     * memory. NULL: what HENRY_POOL_FILL says; "off": nothing. docs/debugging.md */
+    const char *pool_fill;
 } hn_module_options;
 
 /* Loads a bundle file. The file is mapped: weights are shared with other processes and never

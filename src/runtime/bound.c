@@ -634,6 +634,7 @@ hn_status hn_bound_define(hn_module *m, hn_context *c, uint32_t symbol, int64_t 
     HN_TRY(size_buffers(&x));
     HN_TRY(bind_outputs(&x));
     HN_TRY(hn_outputs_place(m, c, x.stage));
+    if (HN_UNLIKELY(m->fill != HN_FILL_OFF)) HN_TRY(hn_fill_stage(m, c, x.stage));
     HN_TRY(resolve_steps(&x));
     return hn_context_grow_scratch(m, c);
 }

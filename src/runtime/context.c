@@ -188,7 +188,7 @@ hn_status hn_kept_grow(const hn_module *m, const hn_context *c, hn_dev *dev, hn_
     if (!fresh)
         return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for intermediates of %zu bytes", bytes);
     *kept = (hn_kept){fresh, bytes};
-    return NULL;
+    return HN_UNLIKELY(m->fill != HN_FILL_OFF) ? hn_fill_made(m, c, dev, kept) : NULL;
 }
 
 /* In the middle of a call: a device may be at work with the memory of before. */

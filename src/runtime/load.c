@@ -185,6 +185,7 @@ static hn_status init_parts(hn_module *m, const void *bytes, size_t len,
     count_steps(m);
     m->records = options->device_graphs && hn_recordings_can(m);
     HN_TRY(hn_module_info_init(m));
+    HN_TRY(hn_fill_init(m, options->pool_fill));
     return hn_debug_attach_text(m, options->debug_tensors);
 }
 

@@ -323,6 +323,14 @@ typedef struct hn_context {
     uint32_t graphs_made, graph_runs; /* in the call */
 } hn_context;
 
+/* What memory is filled with: fill.c. */
+typedef enum hn_fill {
+    HN_FILL_OFF,
+    HN_FILL_ONCE, /* zeros, when a context gets it */
+    HN_FILL_ZERO, /* zeros, before each run */
+    HN_FILL_NAN   /* bytes 0xff, likewise */
+} hn_fill;
+
 struct hn_module {
     atomic_uint refs;
     hn_bundle view;
@@ -354,6 +362,7 @@ struct hn_module {
     int threads;          /* into how many tasks the work of a step is cut */
     hn_executor executor; /* the caller's own; `run` is NULL without one */
     bool skip_digest;
+    hn_fill fill;                /* what is in memory before a run */
     bool has_profile;            /* queues have times */
     bool records;                /* its steps can be recorded, and the caller wants it */
     atomic_uint recording_count; /* of all bounds */
@@ -635,6 +644,15 @@ void hn_outputs_reset(hn_module *m, hn_context *c);
  * where that is. */
 bool hn_output_is_remote(const hn_module *m, const hnb_output *o);
 uint8_t *hn_output_content(const hn_module *m, const hn_context *c, uint32_t output);
+
+/* fill.c */
+/* NULL: HENRY_POOL_FILL. Errors: invalid-argument, listing the words. */
+hn_status hn_fill_init(hn_module *m, const char *text) HN_MUST_USE;
+/* Memory that a context has got. */
+hn_status hn_fill_made(const hn_module *m, const hn_context *c, hn_dev *dev,
+                       hn_kept *kept) HN_MUST_USE;
+/* What begins in this stage: 0, before the first step; others, when their sizes are known. */
+hn_status hn_fill_stage(const hn_module *m, const hn_context *c, uint32_t stage) HN_MUST_USE;
 
 /* pools.c: memory in which several outputs lie. */
 /* Notes the inputs that the caller gives up. Errors: invalid-argument. */

@@ -128,6 +128,7 @@ static hn_status submit_work(hn_module *m, hn_context *c, uint32_t input_count) 
     HN_TRY(set_inputs(m, c, c->inputs));
     if (m->stages.count) hn_bound_forget(m, c->bounds[0]);
     HN_TRY(hn_outputs_begin(m, c));
+    if (HN_UNLIKELY(m->fill != HN_FILL_OFF)) HN_TRY(hn_fill_stage(m, c, 0));
     HN_TRY(hn_steps_run(m, c));
     return hn_outputs_fetch(m, c);
 }

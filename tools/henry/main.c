@@ -101,6 +101,7 @@ static const tool_variable variables[] = {
     {"HENRY_COMPILE_THREADS", "number of compilers at a time; the default is one per CPU"},
     {"HENRY_THREADS", "threads of a run"},
     {"HENRY_DEBUG_TENSORS", "what is printed, saved or checked of the tensors of each step"},
+    {"HENRY_POOL_FILL", "what is in the memory of temporaries and outputs before a run"},
     {"HENRY_LOG", "log messages: a level, or areas with levels"},
     {"HENRY_CC", "the C compiler; the default is the first of gcc, clang, cc"},
     {"HENRY_CXX", "the C++ compiler; the default is the first of g++, clang++, c++"},

@@ -181,7 +181,8 @@ void tool_load_options(const tool_options *options, hn_module_options *out) {
                                .load_all = options->load_all,
                                .device = options->device,
                                .device_graphs = options->cuda_graphs,
-                               .debug_tensors = options->debug_tensors};
+                               .debug_tensors = options->debug_tensors,
+                               .pool_fill = options->pool_fill};
 }
 
 hn_status tool_compile(const tool_options *options, const char *path, hn_compile_options extra,

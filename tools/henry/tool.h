@@ -32,7 +32,7 @@ typedef struct tool_options {
     const char *output_dir, *output, *cache_dir, *cache_tag, *remote, *stats, *trace, *log,
         *model_name, *target, *emit, *dump_after;
     const char *device, *weights, *weights_file, *language, *key, *debug_tensors, *compare, *kernel,
-        *pool, *memory_plan, *test;
+        *pool, *memory_plan, *test, *pool_fill;
     /* -1: not given */
     int64_t threads, repeat, compile_threads, max_bytes, index, limit, time_limit;
     double rtol, atol; /* negative: by dtype */
