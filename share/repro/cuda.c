@@ -1,5 +1,6 @@
-/* Runs one kernel on a GPU, on the inputs that it had in a run of the model, compares what it writes
- * with what the reference computed, and times it. repro.h, written by henry, says what there is.
+/* Runs one kernel on a GPU, on the inputs that it had in a run of the model, compares what it
+ * writes with what the reference computed, and times it. repro.h, written by henry, says what
+ * there is.
  * kernel.cu is compiled by NVRTC when the program starts, so it can be edited; kernel.cubin, where
  * there is one (made with nvcc, say), is taken in its place.
  *

@@ -1,5 +1,5 @@
-/* Runs one kernel on the inputs that it had in a run of the model, compares what it writes with what
- * the reference computed, and times it. repro.h, written by henry, says what there is.
+/* Runs one kernel on the inputs that it had in a run of the model, compares what it writes with
+ * what the reference computed, and times it. repro.h, written by henry, says what there is.
  *
  *     repro [RTOL]      exit status 0: equal within RTOL of the largest expected element */
 #include "check.h"

@@ -7,7 +7,8 @@
 
 /* --- inputs --- */
 
-/* In the memory layout that the graph records, where that is known and no elements share a place. */
+/* In the memory layout that the graph records, where that is known and no elements share a
+ * place. */
 static bool recorded_strides(const hn_graph *g, const hn_value_info *info, const int64_t *sizes,
                              int64_t *strides) {
     if (!info->strides) return false;

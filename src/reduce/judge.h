@@ -5,8 +5,8 @@
 #include "bisect/subject.h"
 #include "reduce/trial.h"
 
-/* A tensor for each input of a call, from the examples. Owns: the list lives in `arena`; the tensors
- * are the caller's. Errors: invalid-argument for an input without an example. */
+/* A tensor for each input of a call, from the examples. Owns: the list lives in `arena`; the
+ * tensors are the caller's. Errors: invalid-argument for an input without an example. */
 hn_status hn_slice_inputs(const hn_slice *slice, hn_arena *arena, hn_tensor *const **out,
                           uint32_t *out_count) HN_MUST_USE;
 

@@ -34,6 +34,14 @@ static void note(const search *s, const char *fmt, ...) {
 
 static bool is_stopped(const search *s) { return s->trial.stop && *s->trial.stop; }
 
+static hn_status copy_slice(const hn_slice *slice, hn_arena *arena, hn_slice *out) {
+    hn_graph *g;
+    HN_TRY(hn_slice_graph(slice, arena, &g));
+    hn_status status = hn_slice_init(g, out);
+    hn_graph_deinit(g);
+    return status;
+}
+
 /* --- one attempt --- */
 
 /* Graphs of equal text may differ in their bytes: so do those of smaller sizes. */
@@ -45,10 +53,9 @@ static uint64_t key_of(const hn_slice *slice) {
 }
 
 static hn_status take_best(search *s, hn_slice *slice, const hn_failure *failure) {
-    if (s->r->has_best) hn_slice_deinit(&s->r->best);
+    hn_slice_deinit(&s->r->best);
     s->r->best = *slice;
     s->r->last = *failure;
-    s->r->has_best = true;
     s->r->nodes_after = slice->node_count;
     return NULL;
 }
@@ -67,8 +74,8 @@ static hn_status run_trial(search *s, hn_slice *slice, bool *out_fails) {
     return hn_map_put(&s->tried, key, 1);
 }
 
-/* Makes the graph an attempt. It becomes the best one if it fails. An edit that gives no graph is an
- * attempt that does not. */
+/* Makes the graph an attempt. It becomes the best one if it fails. An edit that gives no graph is
+ * an attempt that does not. */
 static hn_status try_graph(search *s, hn_graph *graph, bool *out_fails) {
     hn_slice slice;
     *out_fails = false;
@@ -148,9 +155,10 @@ static hn_status try_runs(search *s, const hn_slice *whole, const hn_part_values
     return NULL;
 }
 
+/* With runs down to a `most_parts`th of the nodes. */
 static hn_status reduce_nodes(search *s, const hn_slice *whole, const hn_part_values *values,
-                              node_set *nodes) {
-    for (uint32_t parts = 2; nodes->count >= 2 && !is_stopped(s);) {
+                              node_set *nodes, uint32_t most_parts) {
+    for (uint32_t parts = 2; nodes->count >= 2 && parts <= most_parts && !is_stopped(s);) {
         bool found = false;
         if (parts > nodes->count) parts = nodes->count;
         HN_TRY(try_runs(s, whole, values, nodes, parts, true, &found));
@@ -255,7 +263,8 @@ static hn_status reduce_sizes(search *s) {
 
 /* --- the model --- */
 
-/* What nodes have recorded, by number of the value. The slice's text has the numbers of its graph. */
+/* What nodes have recorded, by number of the value. The slice's text has the numbers of its
+ * graph. */
 static hn_status spread_values(hn_graph *g, const hn_example **recorded, uint32_t count,
                                hn_arena *arena, hn_part_values *out) {
     const hn_example **items;
@@ -278,7 +287,7 @@ static hn_status list_nodes(const hn_graph *g, hn_arena *arena, node_set *out) {
     return NULL;
 }
 
-static hn_status reduce_all(search *s, hn_slice *whole, hn_arena *arena) {
+static hn_status reduce_round(search *s, hn_slice *whole, uint32_t most_parts, hn_arena *arena) {
     const hn_example **recorded;
     uint32_t count;
     hn_graph *g;
@@ -290,9 +299,22 @@ static hn_status reduce_all(search *s, hn_slice *whole, hn_arena *arena) {
     hn_status status = spread_values(g, recorded, count, arena, &values);
     if (!status) status = list_nodes(g, arena, &nodes);
     hn_graph_deinit(g);
-    if (!status) status = reduce_nodes(s, whole, &values, &nodes);
+    if (!status) status = reduce_nodes(s, whole, &values, &nodes, most_parts);
     if (!status) status = reduce_outputs(s);
     return status ? status : reduce_sizes(s);
+}
+
+/* First roughly: attempts with small sizes take no time, and most are made at the end. */
+static hn_status reduce_all(search *s, hn_slice *whole, hn_arena *arena) {
+    enum { ROUGH_PARTS = 8 };
+    hn_slice rough = {.node_count = 0};
+    s->r->has_best = true;
+    HN_TRY(copy_slice(whole, arena, &s->r->best));
+    HN_TRY(reduce_round(s, whole, ROUGH_PARTS, arena));
+    hn_status status = copy_slice(&s->r->best, arena, &rough);
+    if (!status) status = reduce_round(s, &rough, UINT32_MAX, arena);
+    hn_slice_deinit(&rough);
+    return status;
 }
 
 /* Whether a trial tells anything of the model. */
@@ -357,12 +379,7 @@ hn_status hn_reduce(hn_graph *graph, const hn_reduce_options *options, hn_reduct
         out->failure.kind != HN_FAILURE_NONE && out->failure.kind != HN_FAILURE_CANCELLED;
     if (!status && fails) status = reduce_all(&s, &whole, &arena);
     out->is_complete = !is_stopped(&s);
-    if (!status && fails && !out->has_best) {
-        out->best = whole; /* nothing could be taken away */
-        out->has_best = true;
-    } else {
-        hn_slice_deinit(&whole);
-    }
+    hn_slice_deinit(&whole);
     hn_arena_deinit(&arena);
     return status;
 }

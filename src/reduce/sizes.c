@@ -1,5 +1,5 @@
-/* sizes.c: see sizes.h. A model's sizes are products of a few numbers (768 = 12 heads of 64), so one
- * factor is replaced everywhere at once. */
+/* sizes.c: see sizes.h. A model's sizes are products of a few numbers (768 = 12 heads of 64), so
+ * one factor is replaced everywhere at once. */
 #include "reduce/sizes.h"
 
 #include "base/checked.h"

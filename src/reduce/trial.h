@@ -1,5 +1,5 @@
-/* trial.h: whether a slice of a model fails, and how. It is compiled and run in a child process with
- * limits, so that a crash or an endless loop is a result. */
+/* trial.h: whether a slice of a model fails, and how. It is compiled and run in a child process
+ * with limits, so that a crash or an endless loop is a result. */
 #ifndef HN_REDUCE_TRIAL_H
 #define HN_REDUCE_TRIAL_H
 

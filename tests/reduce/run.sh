@@ -60,10 +60,20 @@ try() {
     check $? "$fault: the result does not fail by itself: $(cat "$fault/err")"
 }
 
+# What is small already stays as it is, with the inputs that it holds.
+reduce_again() {
+    local nodes
+    nodes=$(number nodes)
+    planted reduce "$fault/small.hnir" --threads 2 --json -o again.hnir --time-limit 2 >json 2>err
+    [ $? = 0 ] && [ "$(number nodes)" = "$nodes" ]
+    check $? "$fault: reduced again: $(cat err json)"
+}
+
 while read -r name failure most; do
     [ $# -gt 0 ] && [[ " $* " != *" $name "* ]] && continue
     fault=$name
     try "$failure" "$most"
+    case $fault in pass | crash) reduce_again ;; esac
 done <<<"$faults"
 [ $# -gt 0 ] && { echo "$passed passed, $failed failed"; exit $((failed > 0)); }
 

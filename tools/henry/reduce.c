@@ -1,4 +1,5 @@
-/* reduce.c: `henry reduce`: a small graph that fails as a model does, as one file with its inputs. */
+/* reduce.c: `henry reduce`: a small graph that fails as a model does, as one file with its
+ * inputs. */
 #include "subject.h"
 
 #include "base/file.h"

@@ -257,8 +257,8 @@ typedef struct tool_sizes {
 void tool_sizes_read(const tool_list *files, tool_sizes *out);
 void tool_sizes_deinit(tool_sizes *sizes);
 void tool_tensors_release(hn_tensor **tensors, uint32_t count);
-/* The array in `path`, for a tensor of `type`, as the reference interpreter has it. Owns: it lives in
- * `arena`. Errors: those of reading; invalid-argument for elements of another type. */
+/* The array in `path`, for a tensor of `type`, as the reference interpreter has it. Owns: it lives
+ * in `arena`. Errors: those of reading; invalid-argument for elements of another type. */
 struct hn_ref_tensor;
 hn_status tool_array_read(hn_arena *arena, const char *path, hn_scalar_type type,
                           struct hn_ref_tensor *out) HN_MUST_USE;
@@ -288,9 +288,9 @@ void tool_shape_print(const hn_tensor *tensor, hn_strbuf *out);
 
 /* --- inputs.c --- */
 
-/* The tensors for a run: those that --input names in order, for tensor inputs only or for all; NULL for
- * the rest. Without any, those that the model's file has recorded. `out` has hn_module_input_count
- * entries. Errors: those of reading; a wrong count, naming what is wanted. */
+/* The tensors for a run: those that --input names in order, for tensor inputs only or for all; NULL
+ * for the rest. Without any, those that the model's file has recorded. `out` has
+ * hn_module_input_count entries. Errors: those of reading; a wrong count, naming what is wanted. */
 hn_status tool_inputs_read(const tool_options *options, const char *path, const hn_module *module,
                            hn_tensor **out) HN_MUST_USE;
 /* Those that the file has recorded. `*out_found` false: it has none, or not for all tensors. */
