@@ -268,9 +268,10 @@ static hn_status place_body(placer *p, uint32_t first, uint32_t count, uint32_t 
 static void join(placer *p, const content *other) {
     for (hn_wbuf b = 1; b < p->count; b++) {
         content *c = &p->now[b];
+        /* of no use any more, or on the device in both */
         if (c->host != other[b].host)
             *c = (content){.on_device = true, .is_written = c->is_written};
-        c->on_device &= other[b].on_device;
+        else c->on_device &= other[b].on_device;
         c->is_written |= other[b].is_written;
         c->is_read |= other[b].is_read;
     }

@@ -72,6 +72,18 @@ static void expect_lines(const char *before, const char *after) {
     hn_arena_deinit(&arena);
 }
 
+/* What the host writes in one branch only, and nobody reads behind it, is nowhere when a round of
+ * the loop around it ends. */
+TEST(a_branch_in_a_loop) {
+    hn_arena arena;
+    hn_wrapper *w = NULL;
+    hn_arena_init(&arena);
+    place("wrapper { " HEAD KERNEL("b1", "b5") "loop rounds(2) { " KERNEL("b1", "b3")
+              KERNEL("b3", "b4") FLAG "cond(b6 bool) { " HOST("b3", "b4") " } else { } } " TAIL "}",
+          &arena, &w);
+    hn_arena_deinit(&arena);
+}
+
 TEST(an_operand_comes_and_a_result_goes) {
     expect_lines(KERNEL("b1", "b3") HOST("b3", "b4") KERNEL("b4", "b5"),
                  KERNEL("b1", "b3") "copy b7 from b3 wait opencl " HOST(
