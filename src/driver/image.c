@@ -2,6 +2,7 @@
 #include "driver/driver.h"
 
 #include "base/trace.h"
+#include "wrapper/carry.h"
 #include "wrapper/from_schedule.h"
 #include "wrapper/to_bundle.h"
 
@@ -68,6 +69,7 @@ hn_status hn_driver_wrapper(hn_driver *d, hn_wrapper **out) {
                                       .targets = targets,
                                       .target_count = d->level_count};
     HN_TRY(hn_wrapper_from_schedule(&source, &d->arena, &d->scratch, out));
+    HN_TRY(hn_wrapper_carry(*out));
     return hn_wrapper_host_memory(*out);
 }
 

@@ -48,53 +48,61 @@ static void expect_lines(const char *lines, const char *expected) {
 static void expect_unchanged(const char *lines) { expect_lines(lines, lines); }
 
 TEST(a_kernel_writes_over_what_it_reads) {
-    expect_lines("loop rounds(3) { call k1(b5 f32, out b3 f32 over [0]) extent(8) copy b5 from b3 }",
-                 "loop rounds(3) { call k1(b5 f32, out b5 f32 over [0]) extent(8) }");
+    expect_lines(
+        "loop rounds(3) { call k1(b5 f32, out b3 f32 over [0]) extent(8) copy b5 from b3 }",
+        "loop rounds(3) { call k1(b5 f32, out b5 f32 over [0]) extent(8) }");
     /* two that are carried, by one kernel; what is made first is read once more */
     expect_lines("loop rounds(3) { call k1(b2 f32, b5 f32, out b3 f32 over [0, 1], "
                  "out b4 f32 over [0, 1]) extent(8) copy b2 from b3 copy b5 from b4 }",
                  "loop rounds(3) { call k1(b2 f32, b5 f32, out b2 f32 over [0, 1], "
                  "out b5 f32 over [0, 1]) extent(8) }");
-    expect_lines("loop rounds(3) { call k1(b5 f32, out b3 f32 over [0]) extent(8) "
-                 "call k1(b3 f32, out b6 f32) extent(4) call k1(b6 f32, out b3 f32) extent(8) copy b5 from b3 }",
-                 "loop rounds(3) { call k1(b5 f32, out b5 f32 over [0]) extent(8) "
-                 "call k1(b5 f32, out b6 f32) extent(4) call k1(b6 f32, out b5 f32) extent(8) }");
+    expect_lines(
+        "loop rounds(3) { call k1(b5 f32, out b3 f32 over [0]) extent(8) "
+        "call k1(b3 f32, out b6 f32) extent(4) call k1(b6 f32, out b3 f32) extent(8) copy b5 from b3 }",
+        "loop rounds(3) { call k1(b5 f32, out b5 f32 over [0]) extent(8) "
+        "call k1(b5 f32, out b6 f32) extent(4) call k1(b6 f32, out b5 f32) extent(8) }");
 }
 
 /* The test reads it before; so does a loop inside that is over. */
 TEST(all_is_read_before) {
     expect_lines("loop { call k1(b5 f32, out b8 bool) extent(1) } while (b8 bool) { "
                  "loop rounds(2) { call k1(b5 f32, out b6 f32) extent(4) } "
-                 "call k1(b6 f32, out b3 f32) extent(8) copy b5 from b3 }",
+                 "call k1(b2 f32, out b3 f32) extent(8) copy b5 from b3 }",
                  "loop { call k1(b5 f32, out b8 bool) extent(1) } while (b8 bool) { "
                  "loop rounds(2) { call k1(b5 f32, out b6 f32) extent(4) } "
-                 "call k1(b6 f32, out b5 f32) extent(8) }");
-    expect_lines("loop rounds(3) { loop rounds(2) { call k1(b2 f32, out b3 f32 over [0]) extent(8) "
-                 "copy b2 from b3 } call k1(b5 f32, b2 f32, out b4 f32 over [0]) extent(8) copy b5 from b4 }",
-                 "loop rounds(3) { loop rounds(2) { call k1(b2 f32, out b2 f32 over [0]) extent(8) "
-                 "} call k1(b5 f32, b2 f32, out b5 f32 over [0]) extent(8) }");
+                 "call k1(b2 f32, out b5 f32) extent(8) }");
+    expect_lines(
+        "loop rounds(3) { loop rounds(2) { call k1(b2 f32, out b3 f32 over [0]) extent(8) "
+        "copy b2 from b3 } call k1(b5 f32, b2 f32, out b4 f32 over [0]) extent(8) copy b5 from b4 }",
+        "loop rounds(3) { loop rounds(2) { call k1(b2 f32, out b2 f32 over [0]) extent(8) "
+        "} call k1(b5 f32, b2 f32, out b5 f32 over [0]) extent(8) }");
 }
 
 TEST(what_stays_a_copy) {
     /* no promise; one of two operands without it; the old content is read behind */
     expect_unchanged("loop rounds(3) { call k1(b5 f32, out b3 f32) extent(8) copy b5 from b3 }");
-    expect_unchanged("loop rounds(3) { call k1(b5 f32, b5 f32 at(1), out b3 f32 over [0]) extent(7) copy b5 from b3 }");
+    expect_unchanged(
+        "loop rounds(3) { call k1(b5 f32, b5 f32 at(1), out b3 f32 over [0]) extent(7) copy b5 from b3 }");
     expect_unchanged("loop rounds(3) { call k1(b5 f32, out b3 f32 over [0]) extent(8) "
                      "call k1(b5 f32, out b6 f32) extent(4) copy b5 from b3 }");
     /* made in a branch, or used behind the loop; of another size */
-    expect_unchanged("call k1(out b3 f32) extent(8) loop rounds(3) { "
-                     "cond(b7 bool) { call k1(b5 f32, out b3 f32 over [0]) extent(8) } else { } copy b5 from b3 }");
-    expect_unchanged("call k1(out b3 f32) extent(8) loop rounds(3) { call k1(b5 f32, out b3 f32 over [0]) extent(8) "
-                     "copy b5 from b3 } call k1(b3 f32, out b4 f32) extent(8)");
-    expect_unchanged("loop rounds(3) { call k1(b5 f32, out b6 f32 over [0]) extent(4) copy b5 from b6 }");
+    expect_unchanged(
+        "call k1(out b3 f32) extent(8) loop rounds(3) { "
+        "cond(b7 bool) { call k1(b5 f32, out b3 f32 over [0]) extent(8) } else { } copy b5 from b3 }");
+    expect_unchanged(
+        "call k1(out b3 f32) extent(8) loop rounds(3) { call k1(b5 f32, out b3 f32 over [0]) extent(8) "
+        "copy b5 from b3 } call k1(b3 f32, out b4 f32) extent(8)");
+    expect_unchanged(
+        "loop rounds(3) { call k1(b5 f32, out b6 f32 over [0]) extent(4) copy b5 from b6 }");
     /* a change of places: one copy is left */
     expect_lines("loop rounds(3) { call k1(b5 f32, out b3 f32) extent(8) call k1(b2 f32, b5 f32, "
                  "out b4 f32 over [0, 1]) extent(8) copy b2 from b3 copy b5 from b4 }",
                  "loop rounds(3) { call k1(b5 f32, out b3 f32) extent(8) call k1(b2 f32, b5 f32, "
                  "out b5 f32 over [0, 1]) extent(8) copy b2 from b3 }");
     /* not at the end of the round */
-    expect_unchanged("loop rounds(3) { call k1(b5 f32, out b3 f32 over [0]) extent(8) copy b5 from b3 "
-                     "call k1(b5 f32, out b6 f32) extent(4) }");
+    expect_unchanged(
+        "loop rounds(3) { call k1(b5 f32, out b3 f32 over [0]) extent(8) copy b5 from b3 "
+        "call k1(b5 f32, out b6 f32) extent(4) }");
 }
 
 TEST_MAIN
