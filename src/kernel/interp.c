@@ -268,13 +268,36 @@ static hn_status run(hn_run *r) {
     return f->lanes ? hn_run_ranges(r) : hn_run_groups(r);
 }
 
-hn_status hn_form_run(const hn_form *f, const hn_ref_sizes *sizes, hn_ref_buffer *buffers,
-                      bool *out_index_fault) {
+/* The first argument of each buffer has what all of them have moved. */
+static void sum_moved(const hn_run *r, hn_form_moved *out) {
+    *out = (hn_form_moved){0};
+    for (hn_fmem m = 1; m < r->f->memories.count; m++) {
+        const hn_run_memory *memory = &r->memories[m];
+        bool is_first = memory->moved != NULL;
+        for (hn_fmem e = 1; e < m; e++) is_first &= r->memories[e].moved != memory->moved;
+        if (!is_first) continue;
+        const int64_t bytes = hn_dtype_facts(memory->info->dtype)->size_bytes;
+        for (int64_t k = 0; k < memory->end; k++) {
+            if (memory->moved[k] & HN_RUN_READ) out->read_bytes += bytes;
+            if (memory->moved[k] & HN_RUN_WRITTEN) out->written_bytes += bytes;
+        }
+    }
+}
+
+hn_status hn_form_run_counted(const hn_form *f, const hn_ref_sizes *sizes, hn_ref_buffer *buffers,
+                              bool *out_index_fault, hn_form_moved *out_moved) {
     hn_arena arena;
     hn_arena_init(&arena);
-    hn_run r = {.f = f, .sizes = sizes, .buffers = buffers, .arena = &arena};
+    hn_run r = {
+        .f = f, .sizes = sizes, .buffers = buffers, .arena = &arena, .counts = out_moved != NULL};
     hn_status status = run(&r);
     *out_index_fault = r.index_fault;
+    if (!status && out_moved) sum_moved(&r, out_moved);
     hn_arena_deinit(&arena);
     return status;
+}
+
+hn_status hn_form_run(const hn_form *f, const hn_ref_sizes *sizes, hn_ref_buffer *buffers,
+                      bool *out_index_fault) {
+    return hn_form_run_counted(f, sizes, buffers, out_index_fault, NULL);
 }

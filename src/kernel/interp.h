@@ -29,4 +29,13 @@
 hn_status hn_form_run(const hn_form *f, const hn_ref_sizes *sizes, hn_ref_buffer *buffers,
                       bool *out_index_fault) HN_MUST_USE;
 
+/* Bytes of buffers: of elements that were read before the form had written them, and of those that
+ * it wrote, each once. */
+typedef struct hn_form_moved {
+    int64_t read_bytes, written_bytes;
+} hn_form_moved;
+/* The same, and counts; `out_moved` may be NULL. */
+hn_status hn_form_run_counted(const hn_form *f, const hn_ref_sizes *sizes, hn_ref_buffer *buffers,
+                              bool *out_index_fault, hn_form_moved *out_moved) HN_MUST_USE;
+
 #endif

@@ -23,11 +23,15 @@ typedef struct hn_run_cell {
     uint64_t batch; /* of the writer's MOVEs to STAGED memory, from 1 on; 0: none */
 } hn_run_cell;
 
+/* Of an element: read before it was written; written. */
+enum { HN_RUN_READ = 1, HN_RUN_WRITTEN = 2 };
+
 typedef struct hn_run_memory {
     const hn_form_memory *info;
     hn_ref_elem *items;
     bool *is_set;       /* ARGUMENT */
     hn_run_cell *cells; /* NULL: the form does not write here */
+    uint8_t *moved; /* ARGUMENT, if elements are counted: HN_RUN_READ | HN_RUN_WRITTEN of each */
     int64_t first, end; /* elements of `items` that an access may reach, from index 0 on; */
     int64_t apart;      /* PRIVATE: from thread to thread; else 0 */
 } hn_run_memory;
@@ -63,6 +67,7 @@ typedef struct hn_run {
     uint32_t group;            /* or range: its number */
     uint64_t time;
     bool index_fault;
+    bool counts; /* elements of arguments that are read and written */
 
     /* forms of ranges */
     uint32_t *vectors; /* per register: that it has a number for, in each lane */

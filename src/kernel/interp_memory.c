@@ -110,6 +110,8 @@ hn_status hn_run_read(hn_run *r, const hn_run_access *a, hn_ref_elem *out) {
     const hn_run_memory *memory = &r->memories[a->m];
     if (memory->cells) HN_TRY(read_cell(r, a));
     if (memory->cells) HN_TRY(check_arrived(r, a));
+    if (memory->moved && !(memory->moved[a->at] & HN_RUN_WRITTEN))
+        memory->moved[a->at] |= HN_RUN_READ;
     if (is_set(r, a->m, a->at)) {
         *out = memory->items[a->at];
         return NULL;
@@ -125,6 +127,7 @@ hn_status hn_run_write(hn_run *r, const hn_run_access *a, hn_ref_elem value) {
     if (!memory->cells) return HN_ERROR(HN_INTERNAL, "memory m%u is not written", a->m);
     HN_TRY(write_cell(r, a));
     memory->items[a->at] = value;
+    if (memory->moved) memory->moved[a->at] |= HN_RUN_WRITTEN;
     if (memory->is_set) memory->is_set[a->at] = true;
     return NULL;
 }
@@ -147,6 +150,16 @@ static hn_status cells_of(hn_run *r, hn_fmem m, hn_run_cell **out) {
     return NULL;
 }
 
+/* So have they one set of these. */
+static hn_status moved_of(hn_run *r, hn_fmem m, uint8_t **out) {
+    for (hn_fmem e = 1; e < m; e++)
+        if (r->memories[e].info->space == HN_SPACE_ARGUMENT &&
+            r->memories[e].info->buffer == r->memories[m].info->buffer)
+            *out = r->memories[e].moved;
+    if (!*out) HN_NEW(r->arena, *out, r->memories[m].end);
+    return NULL;
+}
+
 static hn_status prepare_argument(hn_run *r, hn_fmem m) {
     hn_run_memory *memory = &r->memories[m];
     hn_ref_buffer *buffer = &r->buffers[memory->info->buffer];
@@ -158,6 +171,7 @@ static hn_status prepare_argument(hn_run *r, hn_fmem m) {
     if (memory->info->base && !hn_run_eval_size(r, memory->info->base, &memory->first))
         return hn_run_no_value(r, memory->info->base);
     if (memory->first < 0) return HN_ERROR(HN_INTERNAL, "memory m%u begins before its buffer", m);
+    if (r->counts) HN_TRY(moved_of(r, m, &memory->moved));
     return cells_of(r, m, &memory->cells);
 }
 

@@ -72,7 +72,7 @@ static hn_status choose(void *context, const hn_program *p, const hn_kernel *ker
 }
 
 static hn_status check_graph(const command *c, uint64_t seed, hn_arena *arena, hn_graph *graph,
-                             const double *tolerance, uint32_t *out_kernels) {
+                             const double *tolerance, hn_forms_count *out) {
     hn_ref_tensor inputs[HN_RANDOM_MAX_TENSORS];
     chooser by = {c, seed, seed};
     hn_forms_check how = {
@@ -85,10 +85,10 @@ static hn_status check_graph(const command *c, uint64_t seed, hn_arena *arena, h
                      .deterministic = seed / 2 % 2}};
     HN_TRY(hn_random_inputs(seed, arena, graph, 0, inputs));
     if (c->dumps) print_graph(graph);
-    return hn_check_forms(graph, inputs, tolerance, &how, out_kernels);
+    return hn_check_forms(graph, inputs, tolerance, &how, out);
 }
 
-static hn_status check_seed(const command *c, uint64_t seed, uint32_t *out_kernels) {
+static hn_status check_seed(const command *c, uint64_t seed, hn_forms_count *out) {
     hn_arena arena;
     hn_sym *sym;
     hn_graph *graph = NULL;
@@ -99,7 +99,7 @@ static hn_status check_seed(const command *c, uint64_t seed, uint32_t *out_kerne
     if (!status)
         status = (c->has_contractions ? hn_random_contractions_add
                                       : hn_random_graph_add)(seed, graph, tolerance);
-    if (!status) status = check_graph(c, seed, &arena, graph, tolerance, out_kernels);
+    if (!status) status = check_graph(c, seed, &arena, graph, tolerance, out);
     if (graph) hn_graph_deinit(graph);
     hn_arena_deinit(&arena);
     return status;
@@ -126,16 +126,16 @@ static bool parse_command(int argc, char **argv, command *out) {
 
 int main(int argc, char **argv) {
     command c;
-    uint64_t failed = 0, kernels = 0;
+    uint64_t failed = 0, kernels = 0, bounds = 0;
     if (!parse_command(argc, argv, &c)) {
         fprintf(stderr, "usage: %s FROM COUNT [--contractions] [--cpu] [--best] [--dump]\n",
                 argv[0]);
         return 2;
     }
     for (uint64_t seed = c.from; seed < c.from + c.count; seed++) {
-        uint32_t of_seed = 0;
+        hn_forms_count of_seed = {0};
         hn_status outcome = check_seed(&c, seed, &of_seed);
-        kernels += of_seed;
+        kernels += of_seed.kernels, bounds += of_seed.bounds;
         if (!outcome) continue;
         failed++;
         fprintf(stderr, "seed %llu: %s\n  again: %s %llu 1%s%s%s\n", (unsigned long long)seed,
@@ -144,7 +144,8 @@ int main(int argc, char **argv) {
                 c.best ? " --best" : "");
         hn_status_free(outcome);
     }
-    fprintf(stderr, "%llu kernels\n", (unsigned long long)kernels);
+    fprintf(stderr, "%llu kernels, the traffic of %llu is a bound\n", (unsigned long long)kernels,
+            (unsigned long long)bounds);
     printf("%llu passed, %llu failed\n", (unsigned long long)(c.count - failed),
            (unsigned long long)failed);
     return failed != 0;

@@ -2,6 +2,7 @@
 #include "tests/support/form_run.h"
 
 #include "kernel/interp.h"
+#include "kernel/traffic.h"
 #include "lower/lower.h"
 #include "tests/support/random_graph.h"
 
@@ -12,8 +13,10 @@ typedef struct runner {
     const hn_forms_check *how;
     hn_program_run run;
     hn_arena scratch;
-    uint32_t kernels;
+    hn_forms_count count;
 } runner;
+
+enum { POINTS_MAX = 1 << 22 };
 
 static hn_status check_fits(const runner *r, const hn_form *f, const hn_gpu_facts *facts) {
     int64_t bytes = 0, elems;
@@ -91,16 +94,42 @@ static hn_status run_in_place(runner *r, const hn_form *f) {
     return NULL;
 }
 
+static bool is_right(const hn_traffic *said, const hn_form_moved *moved) {
+    if (said->is_bound)
+        return said->read_bytes >= moved->read_bytes && said->written_bytes >= moved->written_bytes;
+    return said->read_bytes == moved->read_bytes && said->written_bytes == moved->written_bytes;
+}
+
+/* What the kernel is said to move is what its form has moved; and without looking at accesses one by
+ * one, that or more. */
+static hn_status check_traffic(runner *r, const hn_kernel *kernel, const hn_form_moved *moved) {
+    for (int by_formula = 0; by_formula < 2; by_formula++) {
+        int64_t points = by_formula ? 0 : POINTS_MAX;
+        hn_traffic said;
+        HN_TRY(hn_kernel_traffic(r->run.p, kernel, &r->scratch, &points, &said));
+        if (!by_formula) r->count.bounds += said.is_bound;
+        if (!is_right(&said, moved))
+            return HN_ERROR(HN_INTERNAL,
+                            "said to move %s%lld bytes in and %lld out, moved %lld and %lld",
+                            said.is_bound ? "at most " : "", (long long)said.read_bytes,
+                            (long long)said.written_bytes, (long long)moved->read_bytes,
+                            (long long)moved->written_bytes);
+    }
+    return NULL;
+}
+
 static hn_status run_kernel(runner *r, const hn_kernel *kernel) {
     const hn_ref_sizes sizes = hn_program_run_sizes(&r->run);
+    hn_form_moved moved;
     bool index_fault;
     hn_form *f;
-    r->kernels++;
+    r->count.kernels++;
     hn_arena_reset(&r->scratch);
     HN_TRY(r->how->plan(r->how->context, r->run.p, kernel, r->run.arena, &r->scratch, &f));
     if (r->how->facts) HN_TRY(check_fits(r, f, r->how->facts));
     if (!hn_program_run_is_active(&r->run)) return NULL;
-    HN_TRY(hn_form_run(f, &sizes, r->run.buffers, &index_fault));
+    HN_TRY(hn_form_run_counted(f, &sizes, r->run.buffers, &index_fault, &moved));
+    HN_TRY(check_traffic(r, kernel, &moved));
     HN_TRY(run_in_place(r, f));
     return index_fault ? HN_ERROR(HN_INTERNAL, "a checked index is outside") : NULL;
 }
@@ -143,13 +172,13 @@ static hn_status check(runner *r, hn_arena *arena, hn_graph *graph, const hn_ref
 }
 
 hn_status hn_check_forms(hn_graph *graph, const hn_ref_tensor *inputs, const double *tolerance,
-                         const hn_forms_check *how, uint32_t *out_kernels) {
+                         const hn_forms_check *how, hn_forms_count *out) {
     runner r = {.how = how};
     hn_arena arena;
     hn_arena_init(&arena);
     hn_arena_init(&r.scratch);
     hn_status status = check(&r, &arena, graph, inputs, tolerance);
-    *out_kernels = r.kernels;
+    *out = r.count;
     hn_arena_deinit(&r.scratch);
     hn_arena_deinit(&arena);
     return status;

@@ -19,11 +19,17 @@ typedef struct hn_forms_check {
     hn_sched_options schedule;
 } hn_forms_check;
 
+/* How many kernels were run as forms; of these, how many have an index from data, so that their traffic
+ * (kernel/traffic.h) is a bound. */
+typedef struct hn_forms_count {
+    uint32_t kernels, bounds;
+} hn_forms_count;
+
 /* Outputs fit within `tolerance`, as in hn_outputs_compare; every form fits on the processor, and
  * gives the same where an argument lies over another, as far as it may.
- * *out_kernels: how many kernels were run as forms. The graph's passes are run.
+ * Each moves as many bytes as was said of its kernel. The graph's passes are run.
  * Errors: internal, naming step and output. */
 hn_status hn_check_forms(hn_graph *graph, const hn_ref_tensor *inputs, const double *tolerance,
-                         const hn_forms_check *how, uint32_t *out_kernels) HN_MUST_USE;
+                         const hn_forms_check *how, hn_forms_count *out) HN_MUST_USE;
 
 #endif

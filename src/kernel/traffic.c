@@ -1,0 +1,490 @@
+/* traffic.c: see traffic.h.
+ *
+ * The elements of an access are a set: a first one, and for each dimension a stride and an extent.
+ * Sets of one buffer are joined, so that what several of them have counts once. */
+#include "kernel/traffic.h"
+
+#include "base/checked.h"
+#include "ir/sop.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { DIMS_MAX = 2 * HN_MAX_RANK + 1 };
+
+typedef struct dim {
+    int64_t stride, extent;
+} dim;
+
+/* Elements first + sum(k * stride) for all 0 <= k < extent. */
+typedef struct region {
+    int64_t first;
+    uint32_t rank;
+    dim dims[DIMS_MAX]; /* strides ascend, and each is larger than all dimensions below it span */
+} region;
+
+/* A load or store of a phase. */
+typedef struct access {
+    hn_buf buffer;
+    hn_expr index;
+    const hn_kernel_phase *phase;
+    uint32_t phase_number;
+    bool reads, writes;
+    int64_t slabs, slab_elems; /* of a reduction down columns; 1, 0 */
+    int64_t points;            /* how often it happens */
+    bool has_region, from_data;
+    region region;
+    struct access *next; /* of the same buffer */
+} access;
+
+typedef struct counter {
+    const hn_program *program;
+    const hn_kernel *kernel;
+    hn_arena *arena;
+    int64_t *points;
+    access **of; /* per buffer: its accesses, in order */
+    struct {
+        hn_buf *items;
+        uint32_t count, cap;
+    } buffers; /* those that have any */
+    bool is_bound;
+} counter;
+
+/* ---- saturating arithmetic: hints may be anything ---- */
+
+static int64_t times(int64_t a, int64_t b) {
+    int64_t out;
+    return hn_mul_i64(a, b, &out) ? out : INT64_MAX / 4;
+}
+
+static int64_t plus(int64_t a, int64_t b) {
+    int64_t out;
+    return hn_add_i64(a, b, &out) ? out : INT64_MAX / 4;
+}
+
+static int64_t extent_of(const counter *c, hn_expr var) {
+    const int64_t extent =
+        hn_sym_hint(c->program->sym, hn_sym_symbol_extent(c->program->sym, var), 1024);
+    return extent > 0 ? extent : 0;
+}
+
+/* ---- regions ---- */
+
+static int by_stride(const void *a, const void *b) {
+    const dim *x = a, *y = b;
+    return (x->stride > y->stride) - (x->stride < y->stride);
+}
+
+/* Neighbouring dimensions that go on, or overlap, where the next begins become one. */
+static void merge(region *r) {
+    uint32_t kept = 0;
+    qsort(r->dims, r->rank, sizeof *r->dims, by_stride);
+    for (uint32_t d = 0; d < r->rank; d++) {
+        const dim next = r->dims[d];
+        dim *last = kept ? &r->dims[kept - 1] : NULL;
+        const bool goes_on = last && next.stride == times(last->stride, last->extent);
+        /* only the lowest dimension may overlap: what it makes is without holes */
+        const bool overlaps = kept == 1 && next.stride % last->stride == 0 &&
+                              next.stride / last->stride <= last->extent;
+        if (goes_on || overlaps)
+            last->extent = plus(last->extent, times(next.stride / last->stride, next.extent - 1));
+        else r->dims[kept++] = next;
+    }
+    r->rank = kept;
+}
+
+/* From the first to the last element. */
+static int64_t span_of(const region *r, uint32_t rank) {
+    int64_t span = 0;
+    for (uint32_t d = 0; d < rank; d++)
+        span = plus(span, times(r->dims[d].stride, r->dims[d].extent - 1));
+    return span;
+}
+
+static bool has_no_doubles(const region *r) {
+    for (uint32_t d = 1; d < r->rank; d++)
+        if (r->dims[d].stride <= span_of(r, d)) return false;
+    return true;
+}
+
+static int64_t size_of(const region *r) {
+    int64_t size = 1;
+    for (uint32_t d = 0; d < r->rank; d++) size = times(size, r->dims[d].extent);
+    return size;
+}
+
+static void add_dim(region *r, int64_t stride, int64_t extent) {
+    if (stride == 0 || extent <= 1) return;
+    if (stride < 0) r->first += stride * (extent - 1), stride = -stride;
+    r->dims[r->rank++] = (dim){stride, extent};
+}
+
+/* Takes the variables out of the index, one after the other. */
+static bool take_vars(const counter *c, hn_expr *index, const hn_expr *vars, uint32_t count,
+                      region *r) {
+    hn_sym *sym = c->program->sym;
+    for (uint32_t d = 0; d < count; d++) {
+        hn_expr coeff, rest;
+        if (!hn_sym_affine(sym, *index, vars[d], &coeff, &rest)) return false;
+        for (uint32_t k = 0; k < count; k++)
+            if (hn_sym_uses(sym, coeff, vars[k])) return false;
+        add_dim(r, hn_sym_hint(sym, coeff, 0), extent_of(c, vars[d]));
+        *index = rest;
+    }
+    return true;
+}
+
+static void find_region(const counter *c, access *a) {
+    hn_expr index = a->index;
+    region r = {.rank = 0};
+    a->has_region = !a->from_data && take_vars(c, &index, c->kernel->vars, c->kernel->rank, &r) &&
+                    take_vars(c, &index, a->phase->vars, a->phase->rank, &r);
+    if (!a->has_region) return;
+    add_dim(&r, a->slab_elems, a->slabs);
+    r.first = plus(r.first, hn_sym_hint(c->program->sym, index, 0));
+    merge(&r);
+    a->has_region = has_no_doubles(&r);
+    a->region = r;
+}
+
+/* ---- the accesses ---- */
+
+static bool is_local(const hn_kernel *k, hn_buf b) {
+    for (uint32_t l = 0; l < k->locals.count; l++)
+        if (k->locals.items[l].buffer == b) return true;
+    return false;
+}
+
+static bool is_from_data(const hn_sym *sym, hn_expr index) {
+    hn_expr symbols[DIMS_MAX];
+    const uint32_t count = hn_sym_symbols(sym, index, symbols, DIMS_MAX);
+    if (count > DIMS_MAX) return true;
+    for (uint32_t k = 0; k < count; k++)
+        if (hn_sym_symbol_kind(sym, symbols[k]) == HN_SYMBOL_INDIRECT) return true;
+    return false;
+}
+
+static int64_t points_of(const counter *c, const hn_kernel_phase *phase, bool with_rows) {
+    int64_t points = 1;
+    for (uint32_t d = 0; with_rows && d < c->kernel->rank; d++)
+        points = times(points, extent_of(c, c->kernel->vars[d]));
+    for (uint32_t d = 0; d < phase->rank; d++) points = times(points, extent_of(c, phase->vars[d]));
+    return points;
+}
+
+static hn_status add(counter *c, access a) {
+    access *own, **at;
+    if (is_local(c->kernel, a.buffer) || !a.points) return NULL;
+    HN_NEW(c->arena, own, 1);
+    *own = a;
+    own->from_data = is_from_data(c->program->sym, a.index);
+    find_region(c, own);
+    at = &c->of[a.buffer];
+    if (!*at) HN_PUSH(c->arena, &c->buffers, a.buffer);
+    while (*at) at = &(*at)->next;
+    *at = own;
+    return NULL;
+}
+
+/* ---- loads that are needed ---- */
+
+static void need_index(const hn_sym *sym, const hn_kernel_phase *phase, hn_expr index,
+                       bool *needed) {
+    for (hn_sid s = 1; s < phase->body.count; s++) {
+        const hn_sop *op = &phase->body.items[s];
+        if (op->kind == HN_SOP_INDIRECT && hn_sym_uses(sym, index, op->index)) needed[s] = true;
+    }
+}
+
+/* The ops whose values reach a store or a reduction. Arguments come before what uses them. */
+static hn_status find_needed(const counter *c, const hn_kernel_phase *phase, bool **out) {
+    const hn_sym *sym = c->program->sym;
+    bool *needed;
+    HN_NEW(c->arena, needed, phase->body.count);
+    for (uint32_t s = 0; s < phase->stores.count; s++) {
+        needed[phase->stores.items[s].value] = true;
+        need_index(sym, phase, phase->stores.items[s].index, needed);
+    }
+    for (uint32_t s = 0; s < phase->columns.count; s++)
+        needed[phase->columns.items[s].value] = true;
+    for (uint32_t s = 0; s < phase->reduces.count; s++) {
+        needed[phase->reduces.items[s].value] = true;
+        if (phase->reduces.items[s].position)
+            need_index(sym, phase, phase->reduces.items[s].position, needed);
+    }
+    for (hn_sid s = phase->body.count; s-- > 1;) {
+        const hn_sop *op = &phase->body.items[s];
+        if (!needed[s]) continue;
+        for (int k = 0; k < 3; k++) needed[op->args[k]] = true;
+        if (hn_sop_has_index(op)) need_index(sym, phase, op->index, needed);
+    }
+    *out = needed;
+    return NULL;
+}
+
+static hn_status add_phase(counter *c, uint32_t number) {
+    const hn_kernel_phase *phase = &c->kernel->phases.items[number];
+    bool *needed;
+    HN_TRY(find_needed(c, phase, &needed));
+    const int64_t points = points_of(c, phase, true);
+    access a = {.phase = phase, .phase_number = number, .slabs = 1, .points = points};
+    for (hn_sid s = 1; s < phase->body.count; s++) {
+        const hn_sop *op = &phase->body.items[s];
+        if (op->kind != HN_SOP_LOAD || !needed[s]) continue;
+        a.buffer = op->buffer, a.index = op->index, a.reads = true;
+        HN_TRY(add(c, a));
+    }
+    for (uint32_t s = 0; s < phase->stores.count; s++) {
+        const hn_kernel_store *store = &phase->stores.items[s];
+        a.buffer = store->buffer, a.index = store->index, a.writes = true;
+        a.reads = store->mode != HN_STORE_SET;
+        HN_TRY(add(c, a));
+    }
+    for (uint32_t s = 0; s < phase->columns.count; s++) {
+        const hn_kernel_column *column = &phase->columns.items[s];
+        a.buffer = column->buffer, a.index = column->index, a.writes = true, a.reads = false;
+        a.slabs = c->kernel->slabs,
+        a.slab_elems = hn_sym_hint(c->program->sym, c->kernel->slab_elems, 0);
+        a.points = times(a.slabs, points_of(c, phase, false));
+        if (points) HN_TRY(add(c, a));
+    }
+    return NULL;
+}
+
+/* ---- unions by formula ---- */
+
+static bool same_dims(const region *a, const region *b) {
+    return a->rank == b->rank && memcmp(a->dims, b->dims, a->rank * sizeof *a->dims) == 0;
+}
+
+/* Is `b` all of `a`, and maybe more? */
+static bool covers(const region *b, const region *a) {
+    const int64_t shift = a->first - b->first;
+    if (same_dims(a, b)) return shift == 0;
+    if (b->rank != 1 || shift < 0 || shift % b->dims[0].stride != 0)
+        return b->rank == 0 && a->rank == 0 && !shift;
+    for (uint32_t d = 0; d < a->rank; d++)
+        if (a->dims[d].stride % b->dims[0].stride != 0) return false;
+    return shift + span_of(a, a->rank) <= span_of(b, b->rank);
+}
+
+static bool are_apart(const region *a, const region *b) {
+    return plus(a->first, span_of(a, a->rank)) < b->first ||
+           plus(b->first, span_of(b, b->rank)) < a->first;
+}
+
+/* `a` becomes both, where `b` is `a` shifted along one of its dimensions. */
+static bool extend(region *a, const region *b) {
+    if (!same_dims(a, b)) return false;
+    for (uint32_t d = 0; d < a->rank; d++) {
+        dim *along = &a->dims[d];
+        const int64_t shift = b->first - a->first, steps = shift / along->stride;
+        const int64_t room = d + 1 < a->rank ? a->dims[d + 1].stride - span_of(a, d) : INT64_MAX;
+        if (shift % along->stride != 0 || llabs(steps) > along->extent) continue;
+        if (times(along->stride, along->extent - 1 + llabs(steps)) >= room) continue;
+        along->extent += llabs(steps);
+        if (shift < 0) a->first = b->first;
+        return true;
+    }
+    return false;
+}
+
+/* The union of `list`, in place, as regions that are apart. False: there is no formula for it. */
+static bool unite(region *list, uint32_t *count) {
+    for (uint32_t k = 0; k < *count; k++)
+        for (uint32_t j = k + 1; j < *count;) {
+            bool is_one = covers(&list[k], &list[j]) || extend(&list[k], &list[j]);
+            if (!is_one && covers(&list[j], &list[k])) list[k] = list[j], is_one = true;
+            if (!is_one && !are_apart(&list[k], &list[j])) return false;
+            if (!is_one) {
+                j++;
+                continue;
+            }
+            list[j] = list[--*count];
+            j = k + 1; /* it has grown: look again */
+        }
+    return true;
+}
+
+/* ---- one by one ---- */
+
+enum { IS_READ = 1, IS_WRITTEN = 2 };
+
+typedef struct walk {
+    const counter *c;
+    const access *a;
+    hn_expr symbols[DIMS_MAX];
+    int64_t values[DIMS_MAX], extents[DIMS_MAX];
+    uint32_t count;
+} walk;
+
+/* All symbols of the index: variables, and sizes at their hints. */
+static bool begin_walk(walk *w) {
+    const hn_kernel_phase *phase = w->a->phase;
+    const hn_sym *sym = w->c->program->sym;
+    for (uint32_t d = 0; d < w->c->kernel->rank; d++)
+        w->symbols[w->count++] = w->c->kernel->vars[d];
+    for (uint32_t d = 0; d < phase->rank; d++) w->symbols[w->count++] = phase->vars[d];
+    for (uint32_t k = 0; k < w->count; k++) w->extents[k] = extent_of(w->c, w->symbols[k]);
+    hn_expr all[DIMS_MAX];
+    const uint32_t used = hn_sym_symbols(sym, w->a->index, all, DIMS_MAX);
+    if (used > DIMS_MAX) return false;
+    for (uint32_t k = 0; k < used; k++) {
+        if (hn_sym_symbol_kind(sym, all[k]) == HN_SYMBOL_INDEX) continue;
+        if (w->count == DIMS_MAX) return false;
+        w->symbols[w->count] = all[k], w->extents[w->count] = 1;
+        w->values[w->count++] = hn_sym_hint(sym, all[k], 1024);
+    }
+    return true;
+}
+
+static bool next_point(walk *w) {
+    for (uint32_t d = w->count; d-- > 0;) {
+        if (w->extents[d] == 1) continue;
+        if (++w->values[d] < w->extents[d]) return true;
+        w->values[d] = 0;
+    }
+    return false;
+}
+
+static void mark(uint8_t *is, bool reads, bool writes) {
+    if (reads && !(*is & IS_WRITTEN)) *is |= IS_READ;
+    if (writes) *is |= IS_WRITTEN;
+}
+
+/* Marks the elements of an access. False: its index has no value. */
+static bool mark_all(const counter *c, const access *a, uint8_t *is, int64_t elems) {
+    walk w = {.c = c, .a = a};
+    if (!begin_walk(&w)) return false;
+    do {
+        int64_t at;
+        if (!hn_sym_eval(c->program->sym, a->index, w.symbols, w.values, w.count, &at))
+            return false;
+        for (int64_t s = 0; s < a->slabs; s++) {
+            const int64_t e = at + s * a->slab_elems;
+            if (e < 0 || e >= elems) return false;
+            mark(&is[e], a->reads, a->writes);
+        }
+    } while (next_point(&w));
+    return true;
+}
+
+/* The extent of an input is not recorded: it follows from sizes and strides. */
+static int64_t elements_of(const counter *c, hn_buf b) {
+    const hn_sym *sym = c->program->sym;
+    const hn_buffer *buffer = &c->program->buffers.items[b];
+    int64_t elems = 1;
+    if (buffer->kind != HN_BUFFER_INPUT) return hn_sym_hint(sym, buffer->extent, 1024);
+    for (uint32_t d = 0; d < buffer->rank; d++) {
+        const int64_t size = hn_sym_hint(sym, buffer->sizes[d], 1024);
+        if (size <= 0) return 0;
+        elems = plus(elems, times(size - 1, hn_sym_hint(sym, buffer->strides[d], 1)));
+    }
+    return elems;
+}
+
+/* False: an index comes from data, or there are too many accesses. */
+static bool count_each(counter *c, hn_buf b, int64_t *out_read, int64_t *out_written) {
+    const int64_t elems = elements_of(c, b);
+    int64_t cost = elems / 16;
+    for (const access *a = c->of[b]; a; a = a->next) {
+        if (a->from_data) return false;
+        cost = plus(cost, a->points);
+    }
+    if (cost > *c->points || elems < 0) return false;
+    *c->points -= cost;
+    uint8_t *is = calloc((size_t)elems + 1, 1);
+    bool good = is != NULL;
+    for (const access *a = c->of[b]; a && good; a = a->next) good = mark_all(c, a, is, elems);
+    *out_read = *out_written = 0;
+    for (int64_t e = 0; good && e < elems; e++)
+        *out_read += is[e] & IS_READ, *out_written += (is[e] & IS_WRITTEN) != 0;
+    free(is);
+    return good;
+}
+
+/* ---- all of it ---- */
+
+/* Regions of the loads, or of the stores. False: one has none. */
+static bool list_regions(const counter *c, hn_buf b, bool writes, region *list, uint32_t *count) {
+    *count = 0;
+    for (const access *a = c->of[b]; a; a = a->next) {
+        if (!(writes ? a->writes : a->reads)) continue;
+        if (!a->has_region) return false;
+        list[(*count)++] = a->region;
+    }
+    return true;
+}
+
+static int64_t sizes_of(const region *list, uint32_t count) {
+    int64_t sum = 0;
+    for (uint32_t k = 0; k < count; k++) sum = plus(sum, size_of(&list[k]));
+    return sum;
+}
+
+/* Does a load read what an earlier phase has stored? */
+static bool is_mixed(const counter *c, hn_buf b) {
+    for (const access *store = c->of[b]; store; store = store->next)
+        for (const access *load = c->of[b]; load; load = load->next)
+            if (store->writes && load->reads && load != store &&
+                load->phase_number >= store->phase_number)
+                return true;
+    return false;
+}
+
+static uint32_t accesses_of(const counter *c, hn_buf b) {
+    uint32_t count = 0;
+    for (const access *a = c->of[b]; a; a = a->next) count++;
+    return count;
+}
+
+static hn_status count_by_formula(counter *c, hn_buf b, int64_t *out_read, int64_t *out_written,
+                                  bool *out_done) {
+    region *list;
+    uint32_t count;
+    *out_done = false;
+    if (is_mixed(c, b)) return NULL;
+    HN_NEW(c->arena, list, accesses_of(c, b));
+    if (!list_regions(c, b, false, list, &count) || !unite(list, &count)) return NULL;
+    *out_read = sizes_of(list, count);
+    if (!list_regions(c, b, true, list, &count) || !unite(list, &count)) return NULL;
+    *out_written = sizes_of(list, count);
+    *out_done = true;
+    return NULL;
+}
+
+static void bound(counter *c, hn_buf b, int64_t *out_read, int64_t *out_written) {
+    const int64_t elems = elements_of(c, b);
+    *out_read = *out_written = 0;
+    c->is_bound = true;
+    for (const access *a = c->of[b]; a; a = a->next) {
+        const int64_t points = a->has_region ? size_of(&a->region) : a->points;
+        if (a->reads) *out_read = plus(*out_read, points);
+        if (a->writes) *out_written = plus(*out_written, points);
+    }
+    if (*out_read > elems) *out_read = elems;
+    if (*out_written > elems) *out_written = elems;
+}
+
+static hn_status count_buffer(counter *c, hn_buf b, hn_traffic *out) {
+    const int64_t bytes = hn_dtype_facts(c->program->buffers.items[b].dtype)->size_bytes;
+    int64_t read = 0, written = 0;
+    bool is_done;
+    HN_TRY(count_by_formula(c, b, &read, &written, &is_done));
+    if (!is_done && !count_each(c, b, &read, &written)) bound(c, b, &read, &written);
+    out->read_bytes = plus(out->read_bytes, times(read, bytes));
+    out->written_bytes = plus(out->written_bytes, times(written, bytes));
+    return NULL;
+}
+
+hn_status hn_kernel_traffic(const hn_program *program, const hn_kernel *kernel, hn_arena *scratch,
+                            int64_t *points, hn_traffic *out) {
+    counter c = {.program = program, .kernel = kernel, .arena = scratch, .points = points};
+    *out = (hn_traffic){0};
+    HN_NEW(scratch, c.of, program->buffers.count);
+    for (uint32_t f = 0; f < kernel->phases.count; f++) HN_TRY(add_phase(&c, f));
+    for (uint32_t k = 0; k < c.buffers.count; k++)
+        HN_TRY(count_buffer(&c, c.buffers.items[k], out));
+    out->is_bound = c.is_bound;
+    return hn_sym_status(program->sym);
+}

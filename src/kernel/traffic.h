@@ -1,0 +1,26 @@
+/* traffic.h: the bytes that a kernel must move, whatever its form.
+ *
+ * Of each buffer of the program, an element that the kernel reads before it writes it counts once,
+ * and so does an element that it writes: loads that meet, and values that a loop reads again, cost
+ * nothing more. A store that combines with what is there reads, too. Memory of the kernel's own is
+ * not counted. All is at the hints of the sizes.
+ *
+ * Most accesses are sums of variables times numbers, and are counted by a formula. Others, and
+ * several that overlap in other ways than by a shift, are counted one by one while the allowance
+ * lasts. Where that is used up, and where an index comes from data, the count is a bound: the
+ * accesses, and at most the buffer's elements. */
+#ifndef HN_KERNEL_TRAFFIC_H
+#define HN_KERNEL_TRAFFIC_H
+
+#include "sched/sched.h"
+
+typedef struct hn_traffic {
+    int64_t read_bytes, written_bytes;
+    bool is_bound; /* at most so many */
+} hn_traffic;
+
+/* `*points`: how many accesses may be looked at one by one; what was used is taken off. */
+hn_status hn_kernel_traffic(const hn_program *program, const hn_kernel *kernel, hn_arena *scratch,
+                            int64_t *points, hn_traffic *out) HN_MUST_USE;
+
+#endif
