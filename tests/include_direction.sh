@@ -31,9 +31,10 @@ allowed() {
     cache) echo "base" ;;
     toolchain) echo "base bundle cache" ;;
     service) echo "base cache toolchain" ;;
-    driver) echo "base sym ir front opt lower sched kernel codegen wrapper interp toolchain service cache bundle ops runtime" ;;
-    bisect) echo "base sym ir front opt lower sched kernel codegen wrapper interp toolchain service cache bundle ops runtime driver" ;;
-    reduce) echo "base sym ir front opt lower sched kernel codegen wrapper interp toolchain service cache bundle ops runtime driver bisect" ;;
+    metrics) echo "base" ;;
+    driver) echo "base metrics sym ir front opt lower sched kernel codegen wrapper interp toolchain service cache bundle ops runtime" ;;
+    bisect) echo "base metrics sym ir front opt lower sched kernel codegen wrapper interp toolchain service cache bundle ops runtime driver" ;;
+    reduce) echo "base metrics sym ir front opt lower sched kernel codegen wrapper interp toolchain service cache bundle ops runtime driver bisect" ;;
     esac
 }
 for dir in src/*/; do

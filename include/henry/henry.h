@@ -14,6 +14,7 @@
 #include "henry/bundle.h"
 #include "henry/debug.h"
 #include "henry/log.h"
+#include "henry/metrics.h"
 #include "henry/module.h"
 #include "henry/program.h"
 #include "henry/status.h"

@@ -766,6 +766,11 @@ public:
         hn_compiled_stats_get(handle_.get(), &stats);
         return stats;
     }
+    hn_metrics metrics() const noexcept {
+        hn_metrics metrics = {};
+        hn_compiled_metrics_get(handle_.get(), &metrics);
+        return metrics;
+    }
 
     explicit operator bool() const noexcept { return handle_ != nullptr; }
     hn_compiled *get() const noexcept { return handle_.get(); }

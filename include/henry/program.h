@@ -16,6 +16,7 @@
 #define HENRY_PROGRAM_H
 
 #include "henry/cache.h"
+#include "henry/metrics.h"
 #include "henry/module.h"
 #include "henry/progress.h"
 #include "henry/status.h"
@@ -165,6 +166,8 @@ HN_API hn_status hn_compiled_save(const hn_compiled *compiled, const char *path)
 /* The image itself. Borrowed. For NULL: NULL and 0 bytes; the statistics are zeros. */
 HN_API const void *hn_compiled_image(const hn_compiled *compiled, size_t *out_len);
 HN_API void hn_compiled_stats_get(const hn_compiled *compiled, hn_compile_stats *out);
+/* The counters of this compilation (henry/metrics.h). Zeros for NULL. */
+HN_API void hn_compiled_metrics_get(const hn_compiled *compiled, hn_metrics *out);
 HN_API void hn_compiled_release(hn_compiled *compiled); /* NULL is allowed */
 
 #ifdef __cplusplus

@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "kernel/facts.h"
 #include "kernel/form.h"
+#include "kernel/record.h"
 #include "sched/sched.h"
 
 /* A printed kernel, and how it is called. */
@@ -37,6 +38,7 @@ typedef struct hn_kernel_code {
     /* Memory for what they leave to each other, of undefined content before the first one. It is
      * the last of `buffers`, where it is 0, of those that want it. The same in all; 0: none. */
     hn_expr workspace_bytes;
+    hn_form_record record; /* of its form; zeros of an operation */
 } hn_kernel_code;
 
 /* Sets `text`, and the digest and the name that follow from it. `text` ends with a NUL that is not

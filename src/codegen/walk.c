@@ -414,7 +414,8 @@ hn_status hn_form_text(const hn_form *f, const hn_language *language, hn_arena *
     *out = (hn_kernel_code){.extent = hn_sym_mul(f->sym, f->grid, hn_sym_int(f->sym, f->blocks)),
                             .grain = f->lanes ? f->grain : 1,
                             .threads = f->lanes ? 0 : f->threads / f->blocks,
-                            .scratch_bytes = scratch_bytes(f)};
+                            .scratch_bytes = scratch_bytes(f),
+                            .record = hn_form_record_of(f)};
     if (f->lanes && !language->vectors)
         return HN_ERROR(HN_UNSUPPORTED, "%s has no forms of ranges", language->name);
     if (!f->lanes && language->vectors)

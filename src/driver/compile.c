@@ -93,6 +93,7 @@ static hn_status check_machines(const hn_driver *d) {
 
 hn_status hn_driver_build(hn_driver *d, hn_strbuf *image) {
     HN_TRY(hn_driver_kernels(d));
+    HN_TRY(hn_driver_count(d));
     int64_t mark = hn_now_ns();
     if (HN_OPT(&d->options, source_dir)) return hn_driver_source(d);
     HN_TRY(check_machines(d));
@@ -164,6 +165,9 @@ hn_status hn_compile_graph(hn_graph *graph, hn_service *service, const hn_compil
     if (!status) {
         d.stats.total_ns = hn_now_ns() - begin;
         c->stats = d.stats;
+        c->metrics = d.metrics;
+        hn_compiled_count(c);
+        hn_metrics_publish(&c->metrics);
         *out = c;
     } else {
         hn_compiled_release(c);
@@ -218,6 +222,10 @@ const void *hn_compiled_image(const hn_compiled *c, size_t *out_len) {
 
 void hn_compiled_stats_get(const hn_compiled *c, hn_compile_stats *out) {
     if (out) *out = c ? c->stats : (hn_compile_stats){0};
+}
+
+void hn_compiled_metrics_get(const hn_compiled *c, hn_metrics *out) {
+    if (out) *out = c ? c->metrics : (hn_metrics){0};
 }
 
 void hn_compiled_release(hn_compiled *c) {

@@ -227,6 +227,7 @@ static hn_status build_and_store(file_job *j, hn_compiled *c) {
     HN_TRY(build_verified(j, &c->image));
     d->stats.graph_cache = j->is_cached ? HN_CACHE_MISS : HN_CACHE_OFF;
     c->stats = d->stats;
+    c->metrics = d->metrics;
     if (j->is_cached) HN_TRY(check_key(j));
     if (j->is_cached) hn_graph_cache_put(&j->query, c, j->is_default, d->unit_keys, d->units.count);
     return NULL;
@@ -334,6 +335,7 @@ static hn_status compile(const char *path, hn_str bytes, const hn_compile_option
     int64_t begin = hn_now_ns();
     file_job job;
     hn_compiled *c = NULL;
+    hn_metrics counted = {.values = {0}};
     hn_status status = job_open(&job, path, bytes, options);
     if (!status)
         status =
@@ -341,12 +343,18 @@ static hn_status compile(const char *path, hn_str bytes, const hn_compile_option
     if (!status) status = compile_cached(&job, c);
     if (!status) note_cache(&job, &c->stats);
     if (!status) note_remote(&job.driver, &c->stats);
+    hn_service_count(job.driver.service, &counted);
     job_close(&job);
     if (status) {
+        counted.values[HN_METRIC_COMPILATIONS_FAILED] = 1;
+        hn_metrics_publish(&counted);
         hn_compiled_release(c);
         return status;
     }
     c->stats.total_ns = hn_now_ns() - begin;
+    hn_metrics_add(&c->metrics, &counted);
+    hn_compiled_count(c);
+    hn_metrics_publish(&c->metrics);
     *out = c;
     return NULL;
 }

@@ -9,6 +9,7 @@
 #include "driver/options.h"
 #include "henry/program.h"
 #include "ir/graph.h"
+#include "metrics/metrics.h"
 #include "opt/pass.h"
 #include "sched/sched.h"
 #include "service/service.h"
@@ -18,6 +19,7 @@ struct hn_compiled {
     hn_strbuf image;
     char *weights_path; /* of the model file; NULL when the weights are inside */
     hn_compile_stats stats;
+    hn_metrics metrics;
 };
 
 enum { HN_LEVELS_MAX = 8 };
@@ -58,6 +60,7 @@ typedef struct hn_driver {
     const hn_target *targets[HN_LEVELS_MAX]; /* of the levels */
     hn_service *service;
     hn_compile_stats stats;
+    hn_metrics metrics;
     const hn_driver_limits *limits; /* NULL: the usual, all there is */
     hn_str key;                     /* what the image records of the key, or empty; borrowed */
     /* compilations in flight, of all levels */
@@ -114,6 +117,12 @@ hn_status hn_driver_wrapper(hn_driver *d, hn_wrapper **out) HN_MUST_USE;
 /* memory.c: the order of its lines, and memory for them. Errors: not-found and unsupported for inputs
  * that the options name and whose memory cannot be given up. */
 hn_status hn_driver_plan(hn_driver *d, hn_wrapper *wrapper, hn_memory_plan *out) HN_MUST_USE;
+/* metrics.c: counters of the schedule and its kernels into d->metrics. */
+hn_status hn_driver_count(hn_driver *d) HN_MUST_USE;
+/* What the statistics of a program say, into its counters. */
+void hn_compiled_count(hn_compiled *c);
+/* The jobs of a compilation that has ended, into counters. */
+void hn_service_count(hn_service *service, hn_metrics *out);
 /* source.c: a C project into options->source_dir, in place of objects and an image. */
 hn_status hn_driver_source(hn_driver *d) HN_MUST_USE;
 /* image.c: waits for the objects and makes the bundle image. */

@@ -18,6 +18,7 @@ typedef struct graph_head {
     /* where the weights lay in the file that it was compiled from */
     hn_digest places;
     hn_compile_stats stats;
+    hn_metrics metrics;
     uint32_t kernel_count, reserved;
 } graph_head;
 
@@ -85,6 +86,7 @@ static hn_cache_level get_program(const hn_graph_query *q, const hn_digest *key,
         good && !c->image.failed ? hn_bundle_open(c->image.ptr, c->image.len, false, &view) : NULL;
     good = good && !c->image.failed && !status && fit_file(q, &graph, c);
     if (good) c->stats = graph.head.stats;
+    if (good) c->metrics = graph.head.metrics;
     if (good) c->stats.time_saved_ns = entry.made_ns;
     hn_status_free(status);
     hn_store_entry_deinit(&entry);
@@ -113,7 +115,8 @@ static void put_program(const hn_graph_query *q, const hn_graph_place *place, co
                        .base = place->base,
                        .table = place->table,
                        .places = place->places,
-                       .stats = c->stats};
+                       .stats = c->stats,
+                       .metrics = c->metrics};
     hn_strbuf bytes, record;
     head.kernel_count = kernel_count > KERNELS_MAX ? 0 : kernel_count;
     hn_strbuf_init(&bytes);

@@ -113,6 +113,7 @@ static hn_status join_compiled(several *s, hn_compiled **out) {
     HN_TRY(hn_compiled_create(s->programs[0]->weights_path, &c));
     c->stats = s->programs[0]->stats;
     for (uint32_t k = 1; k < s->count; k++) add_stats(&c->stats, &s->programs[k]->stats);
+    for (uint32_t k = 0; k < s->count; k++) hn_metrics_add(&c->metrics, &s->programs[k]->metrics);
     hn_status status = join(s, c);
     c->stats.bundle_ns += hn_now_ns() - begin;
     if (status) hn_compiled_release(c);

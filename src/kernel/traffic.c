@@ -37,16 +37,20 @@ typedef struct access {
     struct access *next; /* of the same buffer */
 } access;
 
+typedef struct moved_buffer {
+    hn_buf buffer;
+    access *first, *last; /* its accesses, in order */
+} moved_buffer;
+
 typedef struct counter {
     const hn_program *program;
     const hn_kernel *kernel;
     hn_arena *arena;
     int64_t *points;
-    access **of; /* per buffer: its accesses, in order */
     struct {
-        hn_buf *items;
+        moved_buffer *items;
         uint32_t count, cap;
-    } buffers; /* those that have any */
+    } buffers; /* those that are accessed */
     bool is_bound;
 } counter;
 
@@ -173,16 +177,19 @@ static int64_t points_of(const counter *c, const hn_kernel_phase *phase, bool wi
 }
 
 static hn_status add(counter *c, access a) {
-    access *own, **at;
+    access *own;
+    uint32_t k = 0;
     if (is_local(c->kernel, a.buffer) || !a.points) return NULL;
     HN_NEW(c->arena, own, 1);
     *own = a;
     own->from_data = is_from_data(c->program->sym, a.index);
     find_region(c, own);
-    at = &c->of[a.buffer];
-    if (!*at) HN_PUSH(c->arena, &c->buffers, a.buffer);
-    while (*at) at = &(*at)->next;
-    *at = own;
+    while (k < c->buffers.count && c->buffers.items[k].buffer != a.buffer) k++;
+    if (k == c->buffers.count) HN_PUSH(c->arena, &c->buffers, ((moved_buffer){.buffer = a.buffer}));
+    moved_buffer *b = &c->buffers.items[k];
+    if (b->last) b->last->next = own;
+    else b->first = own;
+    b->last = own;
     return NULL;
 }
 
@@ -384,10 +391,10 @@ static int64_t elements_of(const counter *c, hn_buf b) {
 }
 
 /* False: an index comes from data, or there are too many accesses. */
-static bool count_each(counter *c, hn_buf b, int64_t *out_read, int64_t *out_written) {
-    const int64_t elems = elements_of(c, b);
+static bool count_each(counter *c, const moved_buffer *b, int64_t *out_read, int64_t *out_written) {
+    const int64_t elems = elements_of(c, b->buffer);
     int64_t cost = elems / 16;
-    for (const access *a = c->of[b]; a; a = a->next) {
+    for (const access *a = b->first; a; a = a->next) {
         if (a->from_data) return false;
         cost = plus(cost, a->points);
     }
@@ -395,7 +402,7 @@ static bool count_each(counter *c, hn_buf b, int64_t *out_read, int64_t *out_wri
     *c->points -= cost;
     uint8_t *is = calloc((size_t)elems + 1, 1);
     bool good = is != NULL;
-    for (const access *a = c->of[b]; a && good; a = a->next) good = mark_all(c, a, is, elems);
+    for (const access *a = b->first; a && good; a = a->next) good = mark_all(c, a, is, elems);
     *out_read = *out_written = 0;
     for (int64_t e = 0; good && e < elems; e++)
         *out_read += is[e] & IS_READ, *out_written += (is[e] & IS_WRITTEN) != 0;
@@ -406,9 +413,9 @@ static bool count_each(counter *c, hn_buf b, int64_t *out_read, int64_t *out_wri
 /* ---- all of it ---- */
 
 /* Regions of the loads, or of the stores. False: one has none. */
-static bool list_regions(const counter *c, hn_buf b, bool writes, region *list, uint32_t *count) {
+static bool list_regions(const moved_buffer *b, bool writes, region *list, uint32_t *count) {
     *count = 0;
-    for (const access *a = c->of[b]; a; a = a->next) {
+    for (const access *a = b->first; a; a = a->next) {
         if (!(writes ? a->writes : a->reads)) continue;
         if (!a->has_region) return false;
         list[(*count)++] = a->region;
@@ -423,41 +430,41 @@ static int64_t sizes_of(const region *list, uint32_t count) {
 }
 
 /* Does a load read what an earlier phase has stored? */
-static bool is_mixed(const counter *c, hn_buf b) {
-    for (const access *store = c->of[b]; store; store = store->next)
-        for (const access *load = c->of[b]; load; load = load->next)
+static bool is_mixed(const moved_buffer *b) {
+    for (const access *store = b->first; store; store = store->next)
+        for (const access *load = b->first; load; load = load->next)
             if (store->writes && load->reads && load != store &&
                 load->phase_number >= store->phase_number)
                 return true;
     return false;
 }
 
-static uint32_t accesses_of(const counter *c, hn_buf b) {
+static uint32_t accesses_of(const moved_buffer *b) {
     uint32_t count = 0;
-    for (const access *a = c->of[b]; a; a = a->next) count++;
+    for (const access *a = b->first; a; a = a->next) count++;
     return count;
 }
 
-static hn_status count_by_formula(counter *c, hn_buf b, int64_t *out_read, int64_t *out_written,
-                                  bool *out_done) {
+static hn_status count_by_formula(counter *c, const moved_buffer *b, int64_t *out_read,
+                                  int64_t *out_written, bool *out_done) {
     region *list;
     uint32_t count;
     *out_done = false;
-    if (is_mixed(c, b)) return NULL;
-    HN_NEW(c->arena, list, accesses_of(c, b));
-    if (!list_regions(c, b, false, list, &count) || !unite(list, &count)) return NULL;
+    if (is_mixed(b)) return NULL;
+    HN_NEW(c->arena, list, accesses_of(b));
+    if (!list_regions(b, false, list, &count) || !unite(list, &count)) return NULL;
     *out_read = sizes_of(list, count);
-    if (!list_regions(c, b, true, list, &count) || !unite(list, &count)) return NULL;
+    if (!list_regions(b, true, list, &count) || !unite(list, &count)) return NULL;
     *out_written = sizes_of(list, count);
     *out_done = true;
     return NULL;
 }
 
-static void bound(counter *c, hn_buf b, int64_t *out_read, int64_t *out_written) {
-    const int64_t elems = elements_of(c, b);
+static void bound(counter *c, const moved_buffer *b, int64_t *out_read, int64_t *out_written) {
+    const int64_t elems = elements_of(c, b->buffer);
     *out_read = *out_written = 0;
     c->is_bound = true;
-    for (const access *a = c->of[b]; a; a = a->next) {
+    for (const access *a = b->first; a; a = a->next) {
         const int64_t points = a->has_region ? size_of(&a->region) : a->points;
         if (a->reads) *out_read = plus(*out_read, points);
         if (a->writes) *out_written = plus(*out_written, points);
@@ -466,8 +473,8 @@ static void bound(counter *c, hn_buf b, int64_t *out_read, int64_t *out_written)
     if (*out_written > elems) *out_written = elems;
 }
 
-static hn_status count_buffer(counter *c, hn_buf b, hn_traffic *out) {
-    const int64_t bytes = hn_dtype_facts(c->program->buffers.items[b].dtype)->size_bytes;
+static hn_status count_buffer(counter *c, const moved_buffer *b, hn_traffic *out) {
+    const int64_t bytes = hn_dtype_facts(c->program->buffers.items[b->buffer].dtype)->size_bytes;
     int64_t read = 0, written = 0;
     bool is_done;
     HN_TRY(count_by_formula(c, b, &read, &written, &is_done));
@@ -481,10 +488,9 @@ hn_status hn_kernel_traffic(const hn_program *program, const hn_kernel *kernel, 
                             int64_t *points, hn_traffic *out) {
     counter c = {.program = program, .kernel = kernel, .arena = scratch, .points = points};
     *out = (hn_traffic){0};
-    HN_NEW(scratch, c.of, program->buffers.count);
     for (uint32_t f = 0; f < kernel->phases.count; f++) HN_TRY(add_phase(&c, f));
     for (uint32_t k = 0; k < c.buffers.count; k++)
-        HN_TRY(count_buffer(&c, c.buffers.items[k], out));
+        HN_TRY(count_buffer(&c, &c.buffers.items[k], out));
     out->is_bound = c.is_bound;
     return hn_sym_status(program->sym);
 }

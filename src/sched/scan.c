@@ -222,5 +222,6 @@ hn_status scan_split(sched *s, const hn_loop *loop, uint32_t origin, hn_loop *ou
         HN_TRY(stages[k](s, &x, out[k]));
     }
     *out_count = count;
+    s->out->splits++;
     return NULL;
 }

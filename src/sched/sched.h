@@ -118,6 +118,7 @@ typedef struct hn_schedule {
         uint32_t count, cap;
     } steps;
     uint32_t refused; /* fusions that were tried and refused */
+    uint32_t splits;  /* reductions and scans that became several kernels (split.c, scan.c) */
 } hn_schedule;
 
 /* What a target has, and what its memory and threads are good for: from where on a decision pays.

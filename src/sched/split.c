@@ -118,5 +118,6 @@ hn_status loop_split(sched *s, hn_loop *loop, uint32_t origin, hn_loop **out_sec
     HN_TRY(partial_buffer(s, loop, parts, &buffer, strides));
     HN_TRY(second_stage(s, loop, parts, buffer, strides, *out_second));
     first_stage(s, loop, parts, buffer, strides);
+    s->out->splits++;
     return NULL;
 }

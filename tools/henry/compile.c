@@ -143,7 +143,8 @@ static hn_status deliver_description(const tool_options *o, const hn_compiled *c
     return status;
 }
 
-static hn_status report_json(const tool_options *o, const hn_compile_stats *stats, size_t bytes) {
+static hn_status report_json(const tool_options *o, const hn_compile_stats *stats,
+                             const hn_metrics *metrics, size_t bytes) {
     tool_json json;
     tool_json_init(&json);
     tool_json_str(&json, "model", o->args.items[0]);
@@ -155,9 +156,7 @@ static hn_status report_json(const tool_options *o, const hn_compile_stats *stat
     tool_json_close(&json);
     tool_compile_stats_json(&json, stats);
     tool_json_open(&json, "metrics", '{');
-    tool_json_int(&json, "nodes_imported", stats->nodes_imported);
-    tool_json_int(&json, "nodes", stats->nodes);
-    tool_json_int(&json, "loops", stats->loops);
+    tool_counters_json(&json, metrics);
     tool_json_close(&json);
     hn_status status = tool_json_finish(&json, o->json, o->stats);
     tool_json_deinit(&json);
@@ -184,12 +183,14 @@ static hn_status report_text(const tool_options *o, const hn_compile_stats *stat
 
 static hn_status deliver_bundle(const tool_options *o, const hn_compiled *compiled) {
     hn_compile_stats stats;
+    hn_metrics metrics;
     size_t bytes;
     hn_compiled_image(compiled, &bytes);
     hn_compiled_stats_get(compiled, &stats);
     HN_TRY(hn_compiled_save(compiled, o->output));
     if (o->key) HN_TRY(hn_bundle_sign_file(o->output, o->key, NULL));
-    if (o->json || o->stats) HN_TRY(report_json(o, &stats, bytes));
+    hn_compiled_metrics_get(compiled, &metrics);
+    if (o->json || o->stats) HN_TRY(report_json(o, &stats, &metrics, bytes));
     return o->json || o->quiet ? NULL : report_text(o, &stats, bytes);
 }
 
@@ -223,10 +224,7 @@ static hn_status deliver_plan(const tool_options *o, const dump *d) {
     static const char begin[] = "pool ";
     const hn_str all = hn_strbuf_str(&d->text);
     hn_strbuf line;
-    FILE *file = fopen(o->memory_plan, "wb");
-    if (!file) return HN_OS_ERROR(errno, "cannot write '%s'", o->memory_plan);
-    const bool ok = fwrite(all.ptr, 1, all.len, file) == all.len;
-    if (fclose(file) || !ok) return HN_OS_ERROR(errno, "cannot write '%s'", o->memory_plan);
+    HN_TRY(hn_file_write_atomic(o->memory_plan, all.ptr, all.len, true));
     const char *at = strstr(all.ptr, begin);
     if (!at || o->quiet || o->json) return NULL;
     hn_strbuf_init(&line);

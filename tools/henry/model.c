@@ -271,6 +271,7 @@ static hn_status load(const tool_options *options, tool_model *model, hn_kept **
     tool_sizes_deinit(&sizes);
     HN_TRY(status);
     hn_compiled_stats_get(model->compiled, &model->stats);
+    hn_compiled_metrics_get(model->compiled, &model->metrics);
     return hn_compiled_load(model->compiled, &load, &model->module);
 }
 
@@ -387,6 +388,11 @@ static void remote_json(tool_json *json, const hn_compile_stats *stats) {
     tool_json_int(json, "skipped", (int64_t)stats->remote.skipped);
     tool_json_ms(json, "total_ms", stats->remote.total_ns);
     tool_json_close(json);
+}
+
+void tool_counters_json(tool_json *json, const hn_metrics *metrics) {
+    for (uint32_t k = 0; k < hn_metric_count(); k++)
+        tool_json_int(json, hn_metric_get(k)->name, metrics->values[k]);
 }
 
 void tool_compile_stats_json(tool_json *json, const hn_compile_stats *stats) {

@@ -215,9 +215,7 @@ static void json_metrics(const run_state *r, tool_json *json) {
     hn_module_stats stats;
     hn_module_stats_get(r->model.module, &stats);
     tool_json_open(json, "metrics", '{');
-    tool_json_int(json, "nodes_imported", r->model.stats.nodes_imported);
-    tool_json_int(json, "nodes", r->model.stats.nodes);
-    tool_json_int(json, "loops", r->model.stats.loops);
+    tool_counters_json(json, &r->model.metrics);
     tool_json_int(json, "steps", stats.steps);
     tool_json_int(json, "objects", stats.objects);
     tool_json_int(json, "runs", (int64_t)stats.runs);

@@ -168,6 +168,7 @@ typedef struct tool_model {
     tool_kind kind;
     hn_module *module;
     hn_compiled *compiled;  /* NULL for a bundle */
+    hn_metrics metrics;     /* of a bundle: zeros */
     hn_compile_stats stats; /* of a bundle: kernels_generated, _unique and _extern, else zeros */
     int64_t load_ns;
 } tool_model;
@@ -203,6 +204,8 @@ hn_status tool_device_check(const tool_options *options) HN_MUST_USE;
 void tool_device_json(tool_json *json, const hn_module *module);
 const char *tool_cache_state_name(hn_cache_state state);
 /* "kernels": {...}, "cache": {...} */
+/* Counters of a compilation, as keys of the object at hand. */
+void tool_counters_json(tool_json *json, const hn_metrics *metrics);
 void tool_compile_stats_json(tool_json *json, const hn_compile_stats *stats);
 /* The phases of a compilation as fields of the open object. */
 void tool_phases_json(tool_json *json, const hn_compile_stats *stats);

@@ -1,0 +1,100 @@
+/* metrics.c: what a compilation counts, from what it has made: nothing is read back from text. */
+#include "driver/driver.h"
+
+#include "kernel/traffic.h"
+
+/* Accesses of all kernels that may be looked at one by one (kernel/traffic.h): some milliseconds. */
+enum { TRAFFIC_POINTS = 100000 };
+
+static void count(hn_driver *d, hn_metric_id id, int64_t by) {
+    hn_metrics_count(&d->metrics, id, by);
+}
+
+static void count_phases(hn_driver *d, const hn_kernel *kernel) {
+    if (kernel->phases.count > 1) {
+        count(d, HN_METRIC_KERNELS_OF_PHASES, 1);
+        count(d, HN_METRIC_PHASES, kernel->phases.count);
+    }
+    for (uint32_t f = 0; f < kernel->phases.count; f++) {
+        const hn_kernel_phase *phase = &kernel->phases.items[f];
+        count(d, HN_METRIC_REDUCTIONS_MIXED, phase->columns.count);
+        for (hn_sid s = 1; s < phase->body.count; s++)
+            count(d, HN_METRIC_CASTS, phase->body.items[s].kind == HN_SOP_CAST);
+    }
+}
+
+static hn_status count_kernel(hn_driver *d, const hn_kernel *kernel, const hn_kernel_code *code,
+                              int64_t *points) {
+    hn_traffic traffic;
+    HN_TRY(hn_kernel_traffic(d->program, kernel, &d->scratch, points, &traffic));
+    hn_arena_reset(&d->scratch);
+    count(d, HN_METRIC_KERNELS_GENERATED, 1);
+    count(d, HN_METRIC_KERNELS_VECTORIZED, code->record.is_vectorized);
+    if (kernel->loop_count > 1) count(d, HN_METRIC_LOOPS_FUSED, kernel->loop_count);
+    count(d, HN_METRIC_LOCAL_BUFFERS, kernel->locals.count);
+    count(d, HN_METRIC_BYTES_READ, traffic.read_bytes);
+    count(d, HN_METRIC_BYTES_WRITTEN, traffic.written_bytes);
+    count(d, HN_METRIC_OPERATIONS, (int64_t)code->record.cost.operations);
+    count(d, HN_METRIC_PREDICTED_NS, (int64_t)code->record.cost.ns);
+    count_phases(d, kernel);
+    return NULL;
+}
+
+/* Temporaries that reach farther than their elements need. */
+static void count_layouts(hn_driver *d) {
+    const hn_program *p = d->program;
+    for (hn_buf b = 1; b < p->buffers.count; b++) {
+        const hn_buffer *buffer = &p->buffers.items[b];
+        int64_t elems = 1;
+        if (buffer->kind != HN_BUFFER_TEMP) continue;
+        for (uint32_t k = 0; k < buffer->rank; k++)
+            elems *= hn_sym_hint(d->sym, buffer->sizes[k], 1024);
+        count(d, HN_METRIC_LAYOUTS_PADDED,
+              buffer->rank && elems > 0 && hn_sym_hint(d->sym, buffer->extent, 1024) > elems);
+    }
+}
+
+hn_status hn_driver_count(hn_driver *d) {
+    int64_t points = TRAFFIC_POINTS;
+    for (uint32_t k = 0; k < d->schedule.steps.count; k++) {
+        const hn_step *step = &d->schedule.steps.items[k];
+        count(d, HN_METRIC_STEPS, 1);
+        count(d, HN_METRIC_KERNELS_EXTERN, step->kind == HN_STEP_EXTERN);
+        if (step->kind == HN_STEP_KERNEL)
+            HN_TRY(count_kernel(d, step->kernel, &d->levels[0].step_kernels[k], &points));
+    }
+    count_layouts(d);
+    count(d, HN_METRIC_FUSIONS_REFUSED, d->schedule.refused);
+    count(d, HN_METRIC_REDUCTIONS_SPLIT, d->schedule.splits);
+    count(d, HN_METRIC_NODES_IMPORTED, d->stats.nodes_imported);
+    count(d, HN_METRIC_NODES, d->stats.nodes);
+    count(d, HN_METRIC_LOOPS, d->stats.loops);
+    count(d, HN_METRIC_KERNELS_UNIQUE, d->stats.kernels_unique);
+    return NULL;
+}
+
+void hn_compiled_count(hn_compiled *c) {
+    const hn_compile_stats *s = &c->stats;
+    hn_metrics *m = &c->metrics;
+    hn_metrics_count(m, HN_METRIC_COMPILATIONS, 1);
+    hn_metrics_count(m, HN_METRIC_GRAPH_HITS, s->graph_cache == HN_CACHE_HIT);
+    hn_metrics_count(m, HN_METRIC_GRAPH_MISSES, s->graph_cache == HN_CACHE_MISS);
+    hn_metrics_count(m, HN_METRIC_GRAPH_REMOTE_HITS, s->graph_remote);
+    hn_metrics_count(m, HN_METRIC_KERNELS_COMPILED, s->kernels_compiled);
+    hn_metrics_count(m, HN_METRIC_KERNELS_CACHED, s->kernels_cached);
+    hn_metrics_count(m, HN_METRIC_KERNELS_REMOTE, s->kernels_remote);
+    for (int k = 0; k < HN_BYPASS_COUNT; k++)
+        hn_metrics_count(m, HN_METRIC_CACHE_BYPASSES, (int64_t)s->bypasses[k]);
+    hn_metrics_count(m, HN_METRIC_COMPILE_NS, s->total_ns);
+    hn_metrics_count(m, HN_METRIC_SAVED_NS, s->time_saved_ns);
+}
+
+void hn_service_count(hn_service *service, hn_metrics *out) {
+    hn_service_stats stats;
+    if (!service) return;
+    hn_service_stats_get(service, &stats);
+    hn_metrics_count(out, HN_METRIC_JOBS, (int64_t)stats.enqueued);
+    hn_metrics_count(out, HN_METRIC_JOBS_FAILED, (int64_t)stats.failed);
+    hn_metrics_count(out, HN_METRIC_JOBS_CRASHED, (int64_t)stats.crashed);
+    hn_metrics_count(out, HN_METRIC_JOBS_TIMED_OUT, (int64_t)stats.timed_out);
+}

@@ -1,0 +1,132 @@
+/* test_metrics.c: each counter of a compilation, with a graph where it is 0 and one where it is not;
+ * sums of the process. No compiler is needed. */
+#include "driver/driver.h"
+#include "unit/harness.h"
+
+#include <string.h>
+
+#define GRAPH(inputs, nodes) "graph @g {\n" inputs nodes "}\n"
+
+static const char relu[] =
+    GRAPH("  input user %x : f32[1000] \"x\"\n",
+          "  %y = aten.relu.default(%x) : f32[1000]\n  output user %y \"y\"\n");
+static const char softmax[] =
+    GRAPH("  input user %x : f32[64, 1000] \"x\"\n",
+          "  %y = aten._softmax.default(%x, -1, false) : f32[64, 1000]\n  output user %y \"y\"\n");
+static const char sum[] = GRAPH("  input user %x : f32[1048576] \"x\"\n",
+                                "  %y = aten.sum.default(%x) : f32[]\n  output user %y \"y\"\n");
+static const char cast[] =
+    GRAPH("  input user %x : bf16[1000] \"x\"\n",
+          "  %y = cast(%x, dtype=f64) : f64[1000]\n  output user %y \"y\"\n");
+static const char product[] =
+    GRAPH("  input user %a : f32[64, 32] \"a\"\n  input user %b : f32[32, 48] \"b\"\n",
+          "  %y = aten.mm.default(%a, %b) : f32[64, 48]\n  output user %y \"y\"\n");
+/* A product of f16 whose rows a GPU wants aligned. */
+static const char odd_rows[] =
+    GRAPH("  input user %a : f16[1024, 768] \"a\"\n  input user %b : f16[50257, 768] \"b\"\n",
+          "  %t = aten.t.default(%b) : f16[768, 50257]\n"
+          "  %y = aten.mm.default(%a, %t) : f16[1024, 50257]\n"
+          "  %z = aten.amax.default(%y, [-1]) : f16[1024]\n  output user %z \"z\"\n");
+/* Rows are scaled by their sums; what they read is summed down columns, too. */
+static const char rows_and_columns[] =
+    GRAPH("  input user %x : f32[16384, 256] \"x\"\n",
+          "  %s = aten.sum.dim_IntList(%x, [1], true) : f32[16384, 1]\n"
+          "  %y = aten.mul.Tensor(%x, %s) : f32[16384, 256]\n"
+          "  %c = aten.sum.dim_IntList(%x, [0]) : f32[256]\n"
+          "  output user %y \"y\"\n  output user %c \"c\"\n");
+/* Two outputs of other sizes: one loop cannot make both. */
+static const char two_sizes[] = GRAPH("  input user %x : f32[64, 1000] \"x\"\n",
+                                      "  %y = aten.cumsum.default(%x, 1) : f32[64, 1000]\n"
+                                      "  %z = aten.sum.dim_IntList(%y, [0]) : f32[1000]\n"
+                                      "  output user %y \"y\"\n  output user %z \"z\"\n");
+
+/* Counts what a graph becomes, for a target and 8 threads. */
+static void count(const char *text, const char *target, hn_metrics *out) {
+    hn_arena arena;
+    hn_graph *graph = NULL;
+    hn_driver d;
+    hn_sym *sym;
+    hn_arena_init(&arena);
+    hn_driver_init(&d, &(hn_compile_options){.threads = 8, .target = target}, NULL);
+    EXPECT_OK(hn_sym_create(&arena, &sym));
+    EXPECT_OK(hn_graph_parse(&arena, sym, hn_str_of(text), &graph));
+    d.graph = graph, d.sym = sym;
+    EXPECT_OK(hn_driver_targets(&d));
+    EXPECT_OK(hn_driver_passes(&d));
+    EXPECT_OK(hn_driver_kernels(&d));
+    EXPECT_OK(hn_driver_count(&d));
+    *out = d.metrics;
+    hn_driver_deinit(&d);
+    if (graph) hn_graph_deinit(graph);
+    hn_arena_deinit(&arena);
+}
+
+TEST(a_counter_is_what_the_program_has_and_0_elsewhere) {
+    static const struct {
+        const char *name, *some, *none, *target;
+        int64_t expected; /* of `some`; below 0: at least so many */
+    } rows[] = {
+        {"loops", relu, NULL, "x86-64-v3", 1},
+        {"nodes", relu, NULL, "x86-64-v3", -1},
+        {"steps_scheduled", relu, NULL, "x86-64-v3", 1},
+        {"kernels_generated", relu, product, "x86-64-v3", 1},
+        {"kernels_unique", relu, product, "x86-64-v3", 1},
+        {"kernels_vectorized", relu, product, "x86-64-v3", 1},
+        {"kernels_extern", product, relu, "x86-64-v3", 1},
+        {"loops_fused", softmax, relu, "x86-64-v3", -2},
+        {"fusions_refused", two_sizes, relu, "x86-64-v3", -1},
+        {"kernels_of_phases", softmax, relu, "x86-64-v3", 1},
+        {"phases", softmax, relu, "x86-64-v3", -2},
+        {"local_buffers", softmax, relu, "x86-64-v3", 1},
+        {"casts", cast, relu, "x86-64-v3", -1},
+        {"reductions_split", sum, softmax, "x86-64-v3", 1},
+        {"reductions_mixed", rows_and_columns, softmax, "x86-64-v3", 1},
+        {"layouts_padded", odd_rows, product, "sm_90a", 1},
+        {"bytes_read", relu, product, "x86-64-v3", 4000},
+        {"bytes_read", softmax, product, "x86-64-v3", 256000},
+        {"bytes_written", relu, product, "x86-64-v3", 4000},
+        {"bytes_written", softmax, product, "sm_90a", 256000},
+        {"operations", relu, product, "x86-64-v3", -1000},
+        {"predicted_ns", relu, product, "x86-64-v3", -1},
+    };
+    for (size_t k = 0; k < HN_COUNT_OF(rows); k++) {
+        hn_metrics m;
+        count(rows[k].some, rows[k].target, &m);
+        const int64_t got = hn_metrics_value(&m, rows[k].name), want = rows[k].expected;
+        if (want < 0 ? got < -want : got != want)
+            HN_TEST_FAIL("%s is %lld, expected %lld", rows[k].name, (long long)got,
+                         (long long)want);
+        if (!rows[k].none) continue;
+        count(rows[k].none, rows[k].target, &m);
+        if (hn_metrics_value(&m, rows[k].name))
+            HN_TEST_FAIL("%s is %lld where there is none", rows[k].name,
+                         (long long)hn_metrics_value(&m, rows[k].name));
+    }
+}
+
+TEST(all_counters_have_a_name_of_their_own) {
+    for (uint32_t k = 0; k < hn_metric_count(); k++) {
+        const hn_metric *metric = hn_metric_get(k);
+        EXPECT(metric->name[0] && metric->unit[0] && metric->meaning[0]);
+        for (uint32_t j = 0; j < k; j++) EXPECT(strcmp(metric->name, hn_metric_get(j)->name) != 0);
+    }
+    EXPECT(!hn_metric_get(hn_metric_count()));
+}
+
+TEST(a_compilation_is_added_to_the_sums_of_the_process) {
+    hn_metrics before, after, mine = {.values = {[HN_METRIC_NODES] = 7, [HN_METRIC_JOBS] = 2}};
+    hn_metrics_snapshot(&before);
+    hn_metrics_publish(&mine);
+    hn_metrics_snapshot(&after);
+    hn_metrics_difference(&after, &before, &after);
+    EXPECT_INT(hn_metrics_value(&after, "nodes"), 7);
+    EXPECT_INT(hn_metrics_value(&after, "jobs"), 2);
+    EXPECT_INT(hn_metrics_value(&after, "loops"), 0);
+    EXPECT_INT(hn_metrics_value(&after, "no such counter"), 0);
+    EXPECT_INT(hn_metrics_value(&after, NULL), 0);
+    hn_metrics_reset();
+    hn_metrics_snapshot(&after);
+    EXPECT_INT(hn_metrics_value(&after, "nodes"), 0);
+}
+
+TEST_MAIN
