@@ -51,6 +51,17 @@ check() {
     report $? "$name: torch.fx"
 }
 
+# Lines that fill memory with zeros, which no model has: the last project, edited.
+zeroed() {
+    "$python" tests/python/zeroed.py "$work/project" && "$python" tests/python/schema.py docs/program.schema.json "$work/project/program.json"
+    report $? "zeroed: schema"
+    "$python" -m henry.program "$work/project" --input "$1" -d "$work/zeroed" >/dev/null && "$python" tests/python/zeroed.py "$work/project" "$work/zeroed/output_0.npy"
+    report $? "zeroed: line by line"
+    [ -z "$has_torch" ] && return
+    "$python" tests/python/fx.py "$work/project" "$work/zeroed_fx" "$1" && "$python" tests/python/zeroed.py "$work/project" "$work/zeroed_fx/output_0.npy"
+    report $? "zeroed: torch.fx"
+}
+
 data=tests/cli/data
 check data $data/data.pt2 $data/data_in[012].npy
 check number $data/number.pt2 $data/number_in[01].npy
@@ -61,6 +72,7 @@ check combine $data/combine.pt2 $data/combine_in[01].npy
 check bf16 $data/bf16.pt2 $data/bf16_[xy].npy
 check lstm $data/lstm.pt2 $data/lstm_in0.npy
 check pool $data/pool.pt2 $data/pool_in8.npy
+zeroed $data/pool_in8.npy
 if [ -d "$models" ]; then
     names="mlp/core gpt2_tiny/core train_step_mlp/core"
     [ "${HENRY_TEST_ALL:-}" ] && names=$(cd "$models" && ls -d */model.pt2 */core.pt2 | sed 's/\.pt2$//')

@@ -1,5 +1,6 @@
 /* test_workspaces.c: scratch memory that calls are given as a buffer, zeroed for each call or once.
  * Built for the CPU, for an imaginary device and for CUDA's stand-in. */
+#include "bundle/view.h"
 #include "unit/runtime/module_fixture.h"
 
 /* The second kernel adds what it finds in b5 to what the first one made; `before` leaves numbers in
@@ -47,6 +48,28 @@ TEST(zeros_once) {
     check(PROGRAM("", "once", ""), 2);
     check(PROGRAM(SPOIL, "once", ""), 6);
     check(PROGRAM("", "once", SPOIL), 2);
+}
+
+/* What `henry inspect` prints of such steps. */
+TEST(steps_as_text) {
+    program p;
+    hn_strbuf image, text;
+    hn_bundle b;
+    program_init(&p);
+    hn_strbuf_init(&text);
+    EXPECT_OK(program_image(&p,
+                            "buffer b1 : input f32[8] source 0 buffer b2 : output f32[8] bytes(32) "
+                            "buffer b3 : workspace u8[96] bytes(96) zeroed each " KERNELS
+                            "input \"x\" : f32[8] strides [1] in b1 "
+                            "call k1(b1 f32, out b3 f32, out b2 f32) extent(8) scratch(64) "
+                            "output tensor \"y\" : f32[8] strides [1] in b2",
+                            NULL, &image));
+    EXPECT_OK(hn_bundle_open(image.ptr, image.len, true, &b));
+    hn_bundle_describe_text(&b, &text);
+    EXPECT(text.ptr && strstr(text.ptr, "zero b3") != NULL);
+    EXPECT(!strstr(text.ptr, "scratch in b4") == !FIXTURE_IS_REMOTE);
+    hn_strbuf_deinit(&text), hn_strbuf_deinit(&image);
+    program_deinit(&p);
 }
 
 TEST_MAIN

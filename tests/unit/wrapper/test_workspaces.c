@@ -1,5 +1,6 @@
 /* test_workspaces.c: workspaces in wrapper IR: merged, verified, placed by the planner, zeroed. */
 #include "unit/harness.h"
+#include "wrapper/plan_print.h"
 #include "wrapper/workspaces.h"
 
 typedef struct fixture {
@@ -140,6 +141,11 @@ TEST(they_have_places_like_temporaries) {
     EXPECT_OK(hn_wrapper_parse(&f.arena, f.sym, hn_strbuf_str(&text), &same));
     hn_wrapper_print(same, &again);
     EXPECT_STR(again.ptr, text.ptr);
+    hn_strbuf_reset(&text), hn_strbuf_reset(&again);
+    EXPECT_OK(hn_memory_plan_print(f.w, &plan, HN_MEMORY_PLAN_SVG, &text));
+    EXPECT(strstr(text.ptr, " (workspace): 512 bytes at ") != NULL);
+    EXPECT_OK(hn_memory_plan_print(f.w, &plan, HN_MEMORY_PLAN_JSON, &again));
+    EXPECT(strstr(again.ptr, "{\"buffer\": 4, \"kind\": \"workspace\"") != NULL);
     plan.offsets[4] = plan.offsets[3];
     EXPECT_ERROR(hn_wrapper_plan_verify(f.w, &plan), HN_INTERNAL, "are alive together");
     hn_strbuf_deinit(&text), hn_strbuf_deinit(&again);
