@@ -8,7 +8,10 @@
 #include <inttypes.h>
 
 /* Rounds and nodes of all rounds that are inlined: their kernels are fused across rounds. More take
- * longer to compile than they gain. */
+ * longer to compile than they gain.
+ * Source: `henry bench --threads 1` of 4, 8 and 16 rounds, AVX-512. A scan of h = tanh(h / 2 + e)
+ * over rows of 4096: 14, 28, 58 us as a loop, 6, 17, 51 us inlined. Of tanh(h @ w + e), 8 rows of
+ * 64: 5, 9, 19 us and 6, 11, 22 us. On a device each round that is inlined saves launches. */
 enum { MAX_UNROLLED_ROUNDS = 8, MAX_UNROLLED_NODES = 64 };
 
 /* Symbols of the data are other numbers in each round, so they need a body of their own. */

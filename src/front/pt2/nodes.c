@@ -242,8 +242,15 @@ static hn_status results_lose(hn_pt2_scope *scope, const hn_pt2_node_text *node)
     return hn_json_status(&json);
 }
 
+/* An export keeps torch.vmap as calls that open and close it, with operators of the whole batch
+ * between them; so does associative_scan in its generic mode. */
 static hn_status missing_note(hn_pt2_scope *scope, const hn_pt2_node_text *node) {
-    HN_TRY(missing_add(scope->im, node, HN_STR("")));
+    const bool is_vmap =
+        hn_str_starts_with(node->target, HN_STR("torch._functorch.predispatch._add_batch_dim"));
+    HN_TRY(missing_add(scope->im, node,
+                       is_vmap ? HN_STR("a step of torch.vmap; save program.run_decompositions() "
+                                        "in place of the exported program")
+                               : HN_STR("")));
     return results_lose(scope, node);
 }
 

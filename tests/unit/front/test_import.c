@@ -182,6 +182,15 @@ TEST(missing_operators_are_listed_once) {
         "2 operators that henry cannot compile: 'aten.fft_fft.default' (node 'f1', net.py:41) and 1 more; 'mylib.twist.default' (node 't')");
 }
 
+TEST(a_vmap_that_was_not_applied) {
+    program_parts p = one_node(NODE("torch._functorch.predispatch._add_batch_dim", "b",
+                                    ARG("tensor", TENSOR("x")), TENSOR("y")));
+    p.metas = F23("x") ", " F23("y");
+    expect_refused(&p, HN_UNSUPPORTED,
+                   "_add_batch_dim' (node 'b'): a step of torch.vmap; save "
+                   "program.run_decompositions() in place of the exported program");
+}
+
 /* --- symbols --- */
 
 #define S0 "Symbol('s0', positive=True, integer=True)"
