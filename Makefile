@@ -27,9 +27,9 @@ bench: all ## measure and write the tables of bench/
 fuzz: setup ## build the fuzz targets with clang and run them for a while
 	@tests/fuzz/run.sh
 
-stress: all ## run the long tests: killed workers, full disks, no memory, every operator on OpenCL and as CUDA, more random graphs
+stress: all ## run the long tests: killed workers, full disks, no memory, every operator on OpenCL and as CUDA, more random graphs and sizes
 	@tests/stress/run.sh
-	@HENRY_TEST_ALL=1 tests/run.sh build opencl cuda graphs
+	@HENRY_TEST_ALL=1 tests/run.sh build unit opencl cuda graphs source python ops_compiled
 
 gpu-pack: all ## gather in build/gpu-pack/, and build/gpu-pack.tar.xz, what a machine with a GPU needs for the next two
 	@tools/gpu_pack.sh --archive

@@ -3,6 +3,7 @@
 #
 #     tests/run.sh [SUITE]...        default: all of them; `tests/run.sh list` names them
 #
+# With HENRY_TEST_ALL=1, as `make stress` sets it, some suites try more: tests/README.md says which.
 # A suite prints what went wrong and ends with "N passed, N failed", perhaps ", N skipped". Its output is kept in
 # build/test-logs/. Exit status 0 when nothing failed.
 set -u
@@ -49,8 +50,8 @@ run_one() {
 }
 export -f run_one
 
-# Runs the command lines on standard input, as many at a time as there are CPUs.
-run_programs() { xargs -P "$jobs" -d '\n' -I{} bash -c 'run_one "$1"' _ {}; }
+# Runs the command lines on standard input, as many at a time as there are CPUs, or as the argument says.
+run_programs() { xargs -P "${1:-$jobs}" -d '\n' -I{} bash -c 'run_one "$1"' _ {}; }
 
 # Replays the corpora of the fuzz targets of a build folder.
 replay_corpora() {
@@ -60,7 +61,11 @@ replay_corpora() {
     done | run_programs
 }
 
-unit_programs() { find "$1" -maxdepth 1 -name 'unit_*' -type f -perm -u+x | sort; }
+# From the last name to the first: the long ones belong to folders late in the alphabet, and none of them must be begun last.
+unit_programs() { find "$1" -maxdepth 1 -name 'unit_*' -type f -perm -u+x | sort -r; }
+
+# Half of the time of the long ones is waiting, for processes and for the disk.
+run_units() { run_programs $((2 * jobs)); }
 
 # run_graphs in as many processes as there are CPUs: BUILD COUNT [OPTION]...
 share_graphs() {
@@ -100,7 +105,7 @@ suite_build() {
 export POCL_CACHE_DIR=$work/pocl
 need_opencl() { tools/setup.sh opencl; }
 
-suite_unit() { need_opencl; unit_programs "$build" | run_programs; }
+suite_unit() { need_opencl; unit_programs "$build" | run_units; }
 suite_ir() {
     tests/ir/run.sh
     "$build/run_loop_text" 0 400
@@ -118,20 +123,29 @@ suite_abi() { tests/abi/run.sh; }
 suite_python() { tests/python/run.sh; }
 suite_ops() { share_cases "$build"; share_cases "$build" --loops; }
 suite_ops_compiled() {
+    local every=16
+    [ "${HENRY_TEST_ALL:-}" ] && every=8
     share_cases "$build" --compiled
-    for level in $(lower_levels); do echo "$build/run_cases --part 0/8 --compiled --target $level"; done | run_programs
+    for level in $(lower_levels); do echo "$build/run_cases --part 0/$every --compiled --target $level"; done | run_programs
+}
+
+# A command line for each model: PROGRAM.
+each_model() {
+    if [ -d "$HENRY_TEST_MODELS/models" ]; then
+        for dir in "$HENRY_TEST_MODELS"/models/*/; do echo "$1 $dir"; done
+    else
+        echo "echo 0 passed, 0 failed, 1 skipped"
+    fi
 }
 
 # Kernels as OpenCL C, on PoCL. Of the operator cases every 20th, and 132 random graphs; HENRY_TEST_ALL=1, as `make stress` sets it:
 # all cases and 3,000 graphs, three quarters of an hour.
 suite_opencl() {
     need_opencl
-    find "$build" -maxdepth 1 -name 'opencl_test_*' -type f -perm -u+x | sort | run_programs
-    if [ -d "$HENRY_TEST_MODELS/models" ]; then
-        for dir in "$HENRY_TEST_MODELS"/models/*/; do echo "$build/opencl_run_models $dir"; done | run_programs
-    else
-        echo "0 passed, 0 failed, 1 skipped"
-    fi
+    {
+        find "$build" -maxdepth 1 -name 'opencl_test_*' -type f -perm -u+x | sort
+        each_model "$build/opencl_run_models"
+    } | run_programs
     if [ "${HENRY_TEST_ALL:-}" ]; then
         share_cases "$build" --kernels
         share_graphs "$build" 2000 --kernels --batch 16
@@ -147,28 +161,29 @@ suite_opencl() {
 # there. Samples as of OpenCL.
 suite_cuda() {
     [ "${CI:-}" != true ] || tools/setup.sh cuda "$build/cuda"
-    find "$build" -maxdepth 1 -name 'cuda_test_*' -type f -perm -u+x | sort | run_programs
-    if [ -d "$HENRY_TEST_MODELS/models" ]; then
-        for dir in "$HENRY_TEST_MODELS"/models/*/; do echo "$build/cuda_run_models $dir"; done | run_programs
-        tests/cuda/compile_models.sh
-    else
-        echo "0 passed, 0 failed, 1 skipped"
-    fi
     local every=20 graphs=100
     [ "${HENRY_TEST_ALL:-}" ] && every=1 graphs=2000
-    for k in $(seq 0 $((jobs - 1))); do echo "$build/cuda_run_cases --part $((every * k))/$((every * jobs)) --kernels"; done | run_programs
-    echo "$build/cuda_run_cases --part 0/$every --kernels --deterministic tests/ops/cases/scatter.txt" | run_programs
-    echo "$build/cuda_run_cubins --lists --cases 0/$every --graphs 0 $graphs" | run_programs
-    for k in $(seq 0 $((jobs - 1))); do echo "$build/cuda_run_graphs $((k * graphs / jobs)) $((graphs / jobs)) --kernels --batch 16"; done | run_programs
+    {
+        # The longest one first: it is one process.
+        echo "$build/cuda_run_cubins --lists --cases 0/$every --graphs 0 $graphs"
+        find "$build" -maxdepth 1 -name 'cuda_test_*' -type f -perm -u+x | sort
+        each_model "$build/cuda_run_models"
+        if [ -d "$HENRY_TEST_MODELS/models" ]; then echo tests/cuda/compile_models.sh; fi
+        for k in $(seq 0 $((jobs - 1))); do echo "$build/cuda_run_cases --part $((every * k))/$((every * jobs)) --kernels"; done
+        echo "$build/cuda_run_cases --part 0/$every --kernels --deterministic tests/ops/cases/scatter.txt"
+        for k in $(seq 0 $((jobs - 1))); do echo "$build/cuda_run_graphs $((k * graphs / jobs)) $((graphs / jobs)) --kernels --batch 16"; done
+    } | run_programs
 }
 
 # Whole programs on an OpenCL device, by the driver's way from file to output: models, and some operator cases and random graphs.
 # The table of what models leave to the CPU stands in the log.
 suite_devices() {
     need_opencl
-    tests/devices/run.sh
-    tests/devices/run.sh opencl _imaginary
-    for k in $(seq 0 $((jobs - 1))); do echo "$build/run_cases --part $((k * 97))/$((97 * jobs)) --compiled --target opencl"; done | run_programs
+    {
+        echo tests/devices/run.sh
+        echo tests/devices/run.sh opencl _imaginary
+        for k in $(seq 0 $((jobs - 1))); do echo "$build/run_cases --part $((k * 97))/$((97 * jobs)) --compiled --target opencl"; done
+    } | run_programs
     share_graphs "$build" 20 --target opencl
     share_graphs "$build" 2 --loops --target opencl
 }
@@ -203,22 +218,23 @@ wrappers() {
     share_wrappers $((30 * many)) --loops --no-fusion
     share_wrappers $((30 * many)) --loops --target sm_90a
 }
-# Of graphs with contractions 64; with HENRY_TEST_ALL=1 4,000, a quarter of an hour.
+# 1,000 graphs, of those with contractions 64, and 100 for each lower level; with HENRY_TEST_ALL=1 2,000, 4,000 and 200, 20 minutes.
 suite_graphs() {
-    local contractions=${HENRY_TEST_ALL:+4000}
+    local graphs=1000 contractions=64 lower=100
+    [ "${HENRY_TEST_ALL:-}" ] && graphs=2000 contractions=4000 lower=200
     for seed in $GRAPHS_ONCE_WRONG; do echo "$build/run_graphs $seed 1"; done | run_programs
     wrappers
-    share_graphs "$build" 2000
+    share_graphs "$build" $graphs
     share_graphs "$build" 200 --no-fusion
     share_forms "$build" 2000
     share_forms "$build" 4000 --cpu
-    share_graphs "$build" "${contractions:-64}" --contractions --batch 16
+    share_graphs "$build" $contractions --contractions --batch 16
     share_graphs "$build" 32 --contractions --no-fusion --batch 16
     share_graphs "$build" 64 --loops --batch 16
     share_forms "$build" 200 --contractions
     share_forms "$build" 200 --contractions --cpu
     for level in $(lower_levels); do
-        share_graphs "$build" 200 --target "$level"
+        share_graphs "$build" $lower --target "$level"
         share_graphs "$build" 32 --contractions --target "$level" --batch 16
     done
 }
@@ -232,8 +248,13 @@ suite_asan() {
     local dir=$root/build/asan
     # The list of what was found of them would stand behind the counts of a test.
     export LSAN_OPTIONS=suppressions=$root/tests/leaks.txt:print_suppressions=0
-    sanitized_build asan-ubsan build/asan unit_tests test_programs fuzz_targets stress_test_alloc_failure stress_test_damage henry henry-worker || { echo "0 passed, 1 failed"; return; }
-    unit_programs "$dir" | run_programs
+    # What the lines below run.
+    sanitized_build asan-ubsan build/asan unit_tests fuzz_targets stress_test_alloc_failure stress_test_damage henry henry-worker \
+        henry_planted run_graphs run_forms run_pt2 edit_pt2 cuda_standin cublaslt_standin cudnn_standin || { echo "0 passed, 1 failed"; return; }
+    # Two tests run thousands of forms by the interpreter, a quarter of an hour in this build. Random forms take their place.
+    unit_programs "$dir" | grep -v -e unit_kernel_test_plan_gpu -e unit_kernel_test_plan_norms | run_units
+    share_forms "$dir" 200
+    share_forms "$dir" 200 --cpu
     replay_corpora "$dir"
     "$dir/stress_test_alloc_failure" --quick
     "$dir/stress_test_damage" --quick
@@ -243,15 +264,15 @@ suite_asan() {
     HENRY_TEST_BUILD=$dir tests/models/run.sh --quick
 }
 
-# The programs in which threads meet. The contractions are left out: their threads meet in base/team.c alone, which test_team and the
-# tests of the runtime try, and the sanitizer needs minutes for their arithmetic.
+# The programs in which threads meet. The contractions are left out, and their kernels are built without the sanitizer: their threads
+# meet in base/team.c alone, which test_team and the tests of the runtime try, and the sanitizer needs minutes for their arithmetic.
 suite_tsan() {
     local dir=$root/build/tsan targets
     targets=$(cd tests/unit && ls service/test_*.c runtime/test_*.c ops/cpu/test_*.c cache/test_*.c base/test_log.c base/test_trace.c base/test_team.c 2>/dev/null |
         grep -v -e test_conv -e test_matmul -e test_attention | sed 's|[/.]|_|g; s|_c$||; s|^|unit_|')
     # shellcheck disable=SC2086 # a list of words
     sanitized_build tsan build/tsan $targets henry-worker || { echo "0 passed, 1 failed"; return; }
-    for name in $targets; do echo "env TSAN_OPTIONS=halt_on_error=0:exitcode=66 $dir/$name"; done | run_programs
+    for name in $targets; do echo "env TSAN_OPTIONS=halt_on_error=0:exitcode=66 $dir/$name"; done | sort -r | run_units
 }
 
 suites="include build unit ir kernels fuzz ops models source opencl cuda devices gpu_pack cli reduce error abi python stress ops_compiled graphs asan tsan"

@@ -33,7 +33,23 @@ run_test() {
     if [ -z "$why" ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAILED $name (again: tests/cli/run.sh $name)$why"; fi
 }
 
-[ $# -gt 0 ] || set -- $(ls *.sh | grep -v '^run.sh$' | sed 's/\.sh$//')
-for name in "$@"; do run_test "$name"; done
+# Several tests: a process each, as many at a time as there are CPUs.
+run_several() {
+    export -f run_alone
+    printf '%s\n' "$@" | xargs -P "$(nproc)" -I{} bash -c 'run_alone "$1" "$2"' _ "$here/run.sh" {} >"$work/all"
+    grep -v '^[0-9]* passed, ' "$work/all"
+    read -r passed failed skipped < <(awk '/^[0-9]+ passed, / { p += $1; f += $3; s += $5 } END { print p + 0, f + 0, s + 0 }' "$work/all")
+}
+# A process's output in one piece; one that dies without counts has failed.
+run_alone() {
+    local out
+    out=$("$1" "$2")
+    [[ ${out##*$'\n'} == *" passed, "* ]] || out="$out"$'\n'"$2 has no counts"$'\n'"0 passed, 1 failed"
+    printf '%s\n' "$out"
+}
+
+# The largest first: they take longest, and none of them must be begun last.
+[ $# -gt 0 ] || set -- $(ls -S *.sh | grep -v '^run.sh$' | sed 's/\.sh$//')
+if [ $# = 1 ]; then run_test "$1"; else run_several "$@"; fi
 if [ $skipped = 0 ]; then echo "$passed passed, $failed failed"; else echo "$passed passed, $failed failed, $skipped skipped"; fi
 [ $failed = 0 ]

@@ -3,7 +3,7 @@ data=$DATA/../../../tests/cli/data
 "$HENRY" compile "$DATA/model.pt2" --emit source -q -o digits
 ls digits
 # build FOLDER: no warnings; the sanitizers see everything but the kernels
-build() { make -s -j2 -C "$1" CFLAGS="-O1 -g -Wall -Wextra -fsanitize=address,undefined" LDFLAGS="-fsanitize=address,undefined" example 2>&1; }
+build() { make -s -j2 -C "$1" CFLAGS="-O0 -g -Wall -Wextra -fsanitize=address,undefined" LDFLAGS="-fsanitize=address,undefined" example 2>&1; }
 run() { ASAN_OPTIONS=detect_leaks=1 OMP_NUM_THREADS=2 "$@" 2>&1; }
 build digits
 cd digits

@@ -1,6 +1,6 @@
 # A project's interface from C: results in the caller's memory, other sizes than the recorded ones, what a model keeps between runs.
 data=$DATA/../../../tests/cli/data
-flags="-O1 -g -Wall -Wextra -fsanitize=address,undefined"
+flags="-O0 -g -Wall -Wextra -fsanitize=address,undefined"
 # program FOLDER: main.c, read from standard input, with the library of the project
 program() {
     cat >"$1/user.c"

@@ -2,6 +2,8 @@
  * down their columns: the backward passes of norms. */
 #include "unit/kernel/plan_gpu_check.h"
 
+#include <stdlib.h>
+
 /* The backward pass of a layer norm; of an RMS norm but for what is between the marks. */
 #define NORM_BACKWARD_OF(dy_type, x_type, columns_first)                                           \
     "input user %%dy0 : " dy_type "[%1$d, %2$d] \"dy\"\n"                                          \
@@ -20,12 +22,17 @@ static const char *const norm_backwards[] = {
     NORM_BACKWARD_OF("f32", "f32", "") DW OUT, NORM_BACKWARD_OF("bf16", "bf16", DW) OUT,
     NORM_BACKWARD_OF("f32", "bf16", DW) DB OUT, NORM_BACKWARD_OF("f16", "f32", "") DW DB OUT};
 
+/* Every size with every graph, in half of the pairs of sizes; HENRY_TEST_ALL=1: all pairs. */
+static bool tries_pair(size_t row, size_t column) {
+    return (row + column) % 2 == 0 || getenv("HENRY_TEST_ALL");
+}
+
 TEST(norm_backward) {
     static const int rows[] = {0, 1, 2, 31, 97}, columns[] = {1, 2, 7, 8, 48, 384, 768, 1031};
     for (size_t g = 0; g < HN_COUNT_OF(norm_backwards); g++)
         for (size_t r = 0; r < HN_COUNT_OF(rows); r++)
             for (size_t c = 0; c < HN_COUNT_OF(columns); c++)
-                if (rows[r] * columns[c] < 32 * 1031)
+                if (rows[r] * columns[c] < 32 * 1031 && tries_pair(g + r, c))
                     check_sizes(norm_backwards[g], rows[r], columns[c]);
     check_sizes(norm_backwards[1], 5, 4096);
     check_sizes(norm_backwards[2], 4, 4097);
