@@ -23,7 +23,7 @@ struct hn_block {
     bool has_caller;
     void *caller;
     hn_event *behind; /* work that may still use the memory; NULL: none */
-    hn_block *next;   /* of those that are parked */
+    hn_block *next;   /* of those that wait in a list of the pool */
 };
 
 typedef struct kept_block {
@@ -41,8 +41,9 @@ struct hn_block_pool {
     size_t limit, kept_bytes;
     uint32_t kept_count;
     kept_block kept[KEEP_COUNT]; /* the last given back is last */
-    hn_block
-        *parked; /* whose memory may be in use, nobody knows how long; each has its reference */
+    /* Released, but their memory may be in use. Each has its reference. */
+    hn_block *recorded; /* by recordings of the caller's queue, until the owner is gone */
+    hn_block *untold;   /* the driver has failed to tell: it is asked again */
 };
 
 hn_status hn_block_pool_create(hn_dev *dev, hn_block_pool **out) {
@@ -99,24 +100,6 @@ static void free_block(hn_block *block) {
     free(block);
 }
 
-void hn_block_pool_release(hn_block_pool *pool) {
-    dropped_blocks dropped;
-    if (!pool) return;
-    pthread_mutex_lock(&pool->lock);
-    pool->closed = true;
-    drop_kept(pool, 0, &dropped);
-    hn_block *parked = pool->parked;
-    pool->parked = NULL;
-    pthread_mutex_unlock(&pool->lock);
-    free_dropped(pool, &dropped);
-    for (hn_block *next; parked; parked = next) {
-        next = parked->next;
-        free_block(parked);
-    }
-    pthread_mutex_lock(&pool->lock);
-    unref(pool);
-}
-
 void hn_block_pool_limit(hn_block_pool *pool, size_t bytes) {
     dropped_blocks dropped;
     pthread_mutex_lock(&pool->lock);
@@ -140,6 +123,103 @@ static void take_kept(hn_block_pool *pool, size_t bytes, hn_block *out) {
     }
 }
 
+/* Whether the pool has taken the memory of the block. */
+static bool keep(hn_block_pool *pool, const hn_block *block) {
+    dropped_blocks dropped;
+    dropped.count = 0;
+    pthread_mutex_lock(&pool->lock);
+    const bool keeps = block->data && block->bytes >= pool->keep_from && !pool->closed &&
+                       pool->kept_count < KEEP_COUNT && block->bytes <= pool->limit;
+    if (keeps) {
+        drop_kept(pool, pool->limit - block->bytes, &dropped);
+        pool->kept[pool->kept_count++] = (kept_block){block->data, block->bytes, block->behind};
+        pool->kept_bytes += block->bytes;
+    }
+    pthread_mutex_unlock(&pool->lock);
+    free_dropped(pool, &dropped);
+    return keeps;
+}
+
+/* Whether the list has taken the block; not if the owner of the pool is gone. */
+static bool park(hn_block *block, hn_block **list) {
+    hn_block_pool *pool = block->pool;
+    pthread_mutex_lock(&pool->lock);
+    const bool parks = !pool->closed;
+    if (parks) {
+        block->next = *list;
+        *list = block;
+    }
+    pthread_mutex_unlock(&pool->lock);
+    return parks;
+}
+
+/* The point behind the caller's work. Errors: unsupported for a recording of its queue, which may be
+ * done at any time and several times; device; out-of-memory. */
+static hn_status note_caller(hn_block *block) {
+    if (!block->has_caller || !hn_dev_is_here(block->dev)) return NULL;
+    return block->dev->ops->record_caller(block->dev, block->caller, &block->behind);
+}
+
+/* Of a block that nobody has any more. */
+static void give_back(hn_block *block) {
+    hn_status status = note_caller(block);
+    const bool is_recorded = hn_status_code(status) == HN_UNSUPPORTED;
+    hn_block_pool *pool = block->pool;
+    const bool parks = status && park(block, is_recorded ? &pool->recorded : &pool->untold);
+    hn_status_free(status);
+    if (parks) return;
+    if (pool && keep(pool, block)) block->data = NULL, block->behind = NULL;
+    free_block(block);
+}
+
+/* With the lock held. */
+static hn_block *take_untold(hn_block_pool *pool) {
+    hn_block *untold = pool->untold;
+    pool->untold = NULL;
+    return untold;
+}
+
+static void give_back_all(hn_block *block) {
+    for (hn_block *next; block; block = next) {
+        next = block->next;
+        give_back(block);
+    }
+}
+
+/* With the lock held, which it gives up while it asks. */
+static void ask_again(hn_block_pool *pool) {
+    hn_block *untold = take_untold(pool);
+    if (!untold) return;
+    pthread_mutex_unlock(&pool->lock);
+    give_back_all(untold);
+    pthread_mutex_lock(&pool->lock);
+}
+
+/* Work with the memory may be under way, such as a recording that was launched. */
+static void free_recorded(hn_block *block) {
+    for (hn_block *next; block; block = next) {
+        next = block->next;
+        hn_status_free(note_caller(block));
+        free_block(block);
+    }
+}
+
+void hn_block_pool_release(hn_block_pool *pool) {
+    dropped_blocks dropped;
+    if (!pool) return;
+    pthread_mutex_lock(&pool->lock);
+    pool->closed = true;
+    drop_kept(pool, 0, &dropped);
+    hn_block *recorded = pool->recorded, *untold = take_untold(pool);
+    pool->recorded = NULL;
+    pthread_mutex_unlock(&pool->lock);
+    free_dropped(pool, &dropped);
+    free_recorded(recorded);
+    give_back_all(untold);
+    pthread_mutex_lock(&pool->lock);
+    unref(pool);
+}
+
 hn_block *hn_block_create(hn_block_pool *pool, size_t bytes) {
     hn_block *block = malloc(sizeof *block);
     if (!block) return NULL;
@@ -147,6 +227,7 @@ hn_block *hn_block_create(hn_block_pool *pool, size_t bytes) {
     atomic_init(&block->refs, 1);
     if (bytes >= pool->keep_from) {
         pthread_mutex_lock(&pool->lock);
+        ask_again(pool);
         take_kept(pool, bytes, block);
         block->pool = pool;
         pool->refs++;
@@ -189,50 +270,8 @@ void hn_block_retain(hn_block *block) {
     atomic_fetch_add_explicit(&block->refs, 1, memory_order_relaxed);
 }
 
-/* Whether the pool has taken the memory of the block. */
-static bool keep(hn_block_pool *pool, const hn_block *block) {
-    dropped_blocks dropped;
-    dropped.count = 0;
-    pthread_mutex_lock(&pool->lock);
-    const bool keeps = block->data && block->bytes >= pool->keep_from && !pool->closed &&
-                       pool->kept_count < KEEP_COUNT && block->bytes <= pool->limit;
-    if (keeps) {
-        drop_kept(pool, pool->limit - block->bytes, &dropped);
-        pool->kept[pool->kept_count++] = (kept_block){block->data, block->bytes, block->behind};
-        pool->kept_bytes += block->bytes;
-    }
-    pthread_mutex_unlock(&pool->lock);
-    free_dropped(pool, &dropped);
-    return keeps;
-}
-
-/* Until the owner of the pool is gone. False: it is gone. */
-static bool park(hn_block *block) {
-    hn_block_pool *pool = block->pool;
-    pthread_mutex_lock(&pool->lock);
-    const bool parks = !pool->closed;
-    if (parks) {
-        block->next = pool->parked;
-        pool->parked = block;
-    }
-    pthread_mutex_unlock(&pool->lock);
-    return parks;
-}
-
-/* False: nobody knows when the caller's work is done, such as a recording of its queue, which may be
- * done at any time and several times. */
-static bool note_caller(hn_block *block) {
-    if (!block->has_caller || !hn_dev_is_here(block->dev)) return true;
-    hn_status status = block->dev->ops->record_caller(block->dev, block->caller, &block->behind);
-    const bool is_known = !status;
-    hn_status_free(status);
-    return is_known;
-}
-
 void hn_block_release(void *user) {
     hn_block *block = user;
     if (!block || atomic_fetch_sub_explicit(&block->refs, 1, memory_order_acq_rel) != 1) return;
-    if (!note_caller(block) && park(block)) return;
-    if (block->pool && keep(block->pool, block)) block->data = NULL, block->behind = NULL;
-    free_block(block);
+    give_back(block);
 }

@@ -322,6 +322,69 @@ TEST(a_release_while_the_stream_is_captured) {
     end(&c, m);
 }
 
+/* The graph is at work with the memory when the module goes: that waits for it. */
+TEST(a_module_ends_while_a_graph_reads_its_output) {
+    caller c;
+    float x[4] = {1, 2, 3, 4}, y[4] = {0};
+    hn_cuda_graph graph = NULL;
+    hn_cuda_graph_exec exec = NULL;
+    if (!begin(&c)) return;
+    hn_module *m = load_text(SCALED, NULL);
+    if (!m) return;
+    const hn_run_options first = {.device_outputs = true, .has_stream = true, .stream = c.stream};
+    const hn_cuda_address copy = take(&c, sizeof y);
+    hn_tensor *in = F32(x, 4), *out = NULL;
+    EXPECT_OK(hn_module_run_with(m, &first, &in, 1, &out, 1));
+    if (!out) return;
+    EXPECT_INT(c.cuda.cuStreamBeginCapture(c.stream, 0), 0);
+    EXPECT_INT(c.cuda.cuMemcpyDtoDAsync(copy, (uintptr_t)hn_tensor_data(out), sizeof y, c.stream),
+               0);
+    hn_tensor_release(out);
+    EXPECT_INT(c.cuda.cuStreamEndCapture(c.stream, &graph), 0);
+    EXPECT_INT(c.cuda.cuGraphInstantiate(&exec, graph, 0), 0);
+    EXPECT_INT(c.cuda.cuGraphLaunch(exec, c.stream), 0);
+    hn_module_release(m);
+    get(&c, y, copy, sizeof y);
+    EXPECT(y[0] == 4 && y[3] == 16);
+    (void)c.cuda.cuGraphExecDestroy(exec), (void)c.cuda.cuGraphDestroy(graph);
+    hn_tensor_release(in);
+    (void)c.cuda.cuMemFree(copy);
+    end(&c, NULL);
+}
+
+/* What the driver does not tell at a release it is asked again by the next run. */
+TEST(a_release_that_the_driver_refuses) {
+    caller c;
+    float x[4] = {1, 2, 3, 4}, y[4] = {0};
+    if (!begin(&c)) return;
+    hn_module *m = load_text(SCALED, NULL);
+    if (!m) return;
+    const hn_run_options first = {.device_outputs = true, .has_stream = true, .stream = c.stream};
+    const hn_cuda_address copy = take(&c, sizeof y);
+    hn_tensor *in = F32(x, 4), *out = NULL;
+    EXPECT_OK(hn_module_run_with(m, &first, &in, 1, &out, 1));
+    if (!out) return;
+    const void *at = hn_tensor_data(out);
+    EXPECT_INT(c.cuda.cuMemcpyDtoDAsync(copy, (uintptr_t)at, sizeof y, c.stream), 0);
+    for (long fail = 1; fail <= 3; fail++) { /* cuStreamIsCapturing, cuEventCreate, cuEventRecord */
+        cuda_standin_reset(c.standin);
+        c.standin->code = 1;
+        c.standin->fail_at = fail;
+        hn_tensor_release(out);
+        out = NULL;
+        EXPECT(c.standin->failed);
+        cuda_standin_reset(c.standin);
+        EXPECT_OK(hn_module_run_with(m, &first, &in, 1, &out, 1));
+        EXPECT(out && hn_tensor_data(out) == at);
+    }
+    hn_tensor_release(out);
+    get(&c, y, copy, sizeof y);
+    EXPECT(y[0] == 4 && y[3] == 16);
+    hn_tensor_release(in);
+    (void)c.cuda.cuMemFree(copy);
+    end(&c, m);
+}
+
 /* Memory is kept for each of the sizes that a context remembers. */
 TEST(sizes_that_take_turns) {
     caller c;
