@@ -1,8 +1,9 @@
 # The program in forms for people.
 "$HENRY" compile "$DATA/model.pt2" --emit c | grep -c '^' | sed 's/[0-9]\{2,\}/many lines/'
-"$HENRY" compile "$DATA/model.pt2" --emit json | head -c 1
-echo
 "$HENRY" compile "$DATA/model.pt2" --emit text -o text && [ -s text ] && echo text
+"$HENRY" compile "$DATA/model.pt2" -o bundle.hnb -q
+"$HENRY" inspect bundle.hnb | cmp - text && echo "as inspect prints the bundle"
+"$HENRY" compile "$DATA/model.pt2" --emit json | grep -o '^{"version":'
 "$HENRY" compile "$DATA/model.pt2" --dump-after import | head -1
 "$HENRY" compile "$DATA/model.pt2" --dump-after decompose -o graph.hnir
 "$HENRY" opt graph.hnir >again.hnir && cmp graph.hnir again.hnir && echo "a dump reads back"

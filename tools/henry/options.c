@@ -112,7 +112,8 @@ static const option_row rows[] = {
     {"--weights-beside", NULL, OPTION_FLAG, TOOL_USE_COMPILE, AT(weights_beside), NULL,
      "the same as --weights pt2", 0, 0},
     {"--emit", NULL, OPTION_TEXT, TOOL_USE_COMPILE, AT(emit), "FORM",
-     "instead of a bundle: c (kernels), text, json, graph (as imported), or source (a C project in the folder -o)",
+     "instead of a bundle: c (kernels), text or json (the bundle, as inspect prints it), graph (as "
+     "imported), or source (a C project in the folder -o)",
      0, 0},
     {"--dump-after", NULL, OPTION_TEXT, TOOL_USE_COMPILE, AT(dump_after), "STAGE",
      "print the program as it is after a pass or stage", 0, 0},
