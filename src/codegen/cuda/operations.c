@@ -11,8 +11,8 @@ HN_CUDA_TEXT(hn_cuda_text_attention, "attention.cu")
 HN_CUDA_TEXT(hn_cuda_text_grouped, "grouped.cu")
 HN_CUDA_TEXT(hn_cuda_text_grouped_mma, "grouped_mma.cu")
 HN_CUDA_TEXT(hn_cuda_text_matmul_mma, "matmul_mma.cu")
-HN_CUDA_TEXT(hn_cuda_text_conv_mma, "conv_mma.cu")
-HN_CUDA_TEXT(hn_cuda_text_conv_last_mma, "conv_last_mma.cu")
+HN_CUDA_TEXT_OF_TWO(hn_cuda_text_conv_mma, "conv_mma.cu", "conv_mma_end.cu")
+HN_CUDA_TEXT_OF_TWO(hn_cuda_text_conv_last_mma, "conv_last_mma.cu", "conv_mma_end.cu")
 HN_CUDA_TEXT(hn_cuda_text_attention_mma, "attention_mma.cu")
 
 enum { TILE = 64, THREADS = 256 }; /* of all texts but some of tensor cores */

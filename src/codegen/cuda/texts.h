@@ -6,10 +6,16 @@
 #include "codegen/codegen.h"
 
 /* The bytes of a file between `name` and `name`_end. CMake says where the folder is. */
-#define HN_CUDA_TEXT(name, file)                                                                   \
-    __asm__(".pushsection .rodata\n.hidden " #name "\n.globl " #name "\n" #name ":\n"              \
-            ".incbin \"" HN_CUDA_TEXTS file "\"\n.hidden " #name "_end\n.globl " #name             \
-            "_end\n" #name "_end:\n.byte 0\n.popsection\n");                                       \
+#define HN_CUDA_TEXT(name, file) HN_CUDA_TEXT_OF(name, HN_CUDA_BYTES(file))
+/* Of two files, one behind the other. */
+#define HN_CUDA_TEXT_OF_TWO(name, file, end)                                                       \
+    HN_CUDA_TEXT_OF(name, HN_CUDA_BYTES(file) HN_CUDA_BYTES(end))
+
+#define HN_CUDA_BYTES(file) ".incbin \"" HN_CUDA_TEXTS file "\"\n"
+#define HN_CUDA_TEXT_OF(name, bytes)                                                               \
+    __asm__(".pushsection .rodata\n.hidden " #name "\n.globl " #name "\n" #name ":\n" bytes        \
+            ".hidden " #name "_end\n.globl " #name "_end\n" #name                                  \
+            "_end:\n.byte 0\n.popsection\n");                                                      \
     extern const char name[], name##_end[];
 
 typedef struct hn_cuda_text {
