@@ -138,10 +138,10 @@ static hn_status check_graph(hn_arena *arena, hn_graph *graph, chooser *c) {
         .schedule = {.threads = facts->multiprocessors, .limits = &facts->limits}};
     double tolerance[HN_RANDOM_MAX_TENSORS];
     hn_ref_tensor inputs[HN_RANDOM_MAX_TENSORS];
-    uint32_t kernels;
+    hn_forms_count count;
     for (int k = 0; k < HN_RANDOM_MAX_TENSORS; k++) tolerance[k] = 1e-3;
     HN_TRY(hn_random_inputs(5, arena, graph, 0, inputs));
-    return hn_check_forms(graph, inputs, tolerance, &how, &kernels);
+    return hn_check_forms(graph, inputs, tolerance, &how, &count);
 }
 
 HN_UNUSED static hn_status check(const char *statements, chooser *c) {

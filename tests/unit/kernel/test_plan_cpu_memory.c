@@ -53,13 +53,13 @@ static hn_status run(planner *by, hn_arena *arena, const char *statements, hn_gr
     hn_sym *sym;
     hn_strbuf text;
     hn_ref_tensor inputs[HN_RANDOM_MAX_TENSORS];
-    uint32_t kernels;
+    hn_forms_count count;
     hn_strbuf_init(&text);
     hn_strbuf_printf(&text, "graph {\n%s\n}\n", statements);
     hn_status status = hn_sym_create(arena, &sym);
     if (!status) status = hn_graph_parse(arena, sym, hn_strbuf_str(&text), graph);
     if (!status) status = hn_random_inputs(3, arena, *graph, 0, inputs);
-    if (!status) status = hn_check_forms(*graph, inputs, exact, &how, &kernels);
+    if (!status) status = hn_check_forms(*graph, inputs, exact, &how, &count);
     hn_strbuf_deinit(&text);
     return status;
 }

@@ -30,7 +30,7 @@ static hn_status run(const char *body, choice *c, bool splits, hn_arena *arena, 
     static const double tolerance[] = {1e-5, 1e-5};
     hn_sym *sym;
     hn_ref_tensor inputs[HN_RANDOM_MAX_TENSORS];
-    uint32_t kernels;
+    hn_forms_count count;
     const char *text = hn_arena_printf(arena, "graph {\n%s\n}\n", body);
     const hn_forms_check how = {
         .plan = choose,
@@ -39,7 +39,7 @@ static hn_status run(const char *body, choice *c, bool splits, hn_arena *arena, 
     HN_TRY(hn_sym_create(arena, &sym));
     HN_TRY(hn_graph_parse(arena, sym, hn_str_of(text), out));
     HN_TRY(hn_random_inputs(1, arena, *out, 0, inputs));
-    return hn_check_forms(*out, inputs, tolerance, &how, &kernels);
+    return hn_check_forms(*out, inputs, tolerance, &how, &count);
 }
 
 static void check(const char *body) {

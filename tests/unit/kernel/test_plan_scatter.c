@@ -75,10 +75,10 @@ static hn_status check_graph(hn_arena *arena, hn_graph *graph, chooser *c, bool 
                                              .deterministic = deterministic}};
     double tolerance[HN_RANDOM_MAX_TENSORS];
     hn_ref_tensor inputs[HN_RANDOM_MAX_TENSORS];
-    uint32_t kernels;
+    hn_forms_count count;
     for (int k = 0; k < HN_RANDOM_MAX_TENSORS; k++) tolerance[k] = deterministic ? 0 : 1e-3;
     HN_TRY(hn_random_inputs(5, arena, graph, 0, inputs));
-    return hn_check_forms(graph, inputs, tolerance, &how, &kernels);
+    return hn_check_forms(graph, inputs, tolerance, &how, &count);
 }
 
 static hn_status check(const char *text, chooser *c, bool deterministic) {
