@@ -581,8 +581,6 @@ hn_status sched_fuse(sched *s) {
     uint32_t most = s->p->buffers.count + 2 * s->p->items.count;
     HN_NEW(s->scratch, s->writer_group, most);
     HN_NEW(s->scratch, s->reader_group, most);
-    HN_NEW(s->scratch, s->readers, most);
-    HN_NEW(s->scratch, s->writers, most);
     for (hn_item i = 1; i < s->p->items.count; i++) {
         hn_item_info *item = item_of(s, i);
         if (item->kind == HN_ITEM_LOOP) {

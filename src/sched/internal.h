@@ -137,6 +137,17 @@ hn_status pick_first_stage(sched *s, const hn_loop *loop, hn_loop *out) HN_MUST_
 /* When it has joined: makes its buffer, which is what `loop` then reduces. */
 hn_status pick_second_stage(sched *s, hn_loop *first, hn_loop *loop) HN_MUST_USE;
 
+/* inline.c */
+/* The point of a POINTWISE `loop` that stores element `index`: one expression for each variable.
+ * False when it cannot be told. */
+bool loop_point_of(sched *s, const hn_loop *loop, hn_expr index, hn_expr *out_at);
+/* `loop` computes what it loads of what `producer` stores, in place of loads whose point can be
+ * told. */
+hn_status loop_inline(sched *s, hn_loop *loop, const hn_loop *producer) HN_MUST_USE;
+
+/* again.c: after fusion. */
+hn_status sched_again(sched *s) HN_MUST_USE;
+
 /* plan.c */
 hn_status sched_plan(sched *s, group *g, hn_step *out) HN_MUST_USE;
 

@@ -35,69 +35,6 @@ static hn_loop *prologue_of(calls *c, hn_buf b, hn_item i) {
                : NULL;
 }
 
-/* The point of `loop` that stores element `index`: one expression for each variable. False when it
- * cannot be told. */
-static bool solve(sched *s, const hn_loop *loop, hn_expr index, hn_expr *out_at) {
-    hn_expr coeffs[HN_MAX_RANK], rest = loop->store.index;
-    for (uint32_t d = 0; d < loop->rank; d++)
-        if (!hn_sym_affine(s->sym, rest, loop->vars[d], &coeffs[d], &rest)) return false;
-    hn_expr from = hn_sym_sub(s->sym, index, rest);
-    for (uint32_t d = 0; d < loop->rank; d++) {
-        hn_expr extent = hn_sym_symbol_extent(s->sym, loop->vars[d]);
-        bool is_one = hn_sym_is_value(s->sym, extent, 1);
-        if (hn_sym_is_value(s->sym, extent, 0)) return false;
-        if (!is_one && hn_sym_is_value(s->sym, coeffs[d], 0)) return false;
-        out_at[d] = is_one ? hn_sym_int(s->sym, 0)
-                           : hn_sym_mod(s->sym, hn_sym_floordiv(s->sym, from, coeffs[d]), extent);
-    }
-    return hn_sym_subst(s->sym, loop->store.index, loop->vars, out_at, loop->rank) == index;
-}
-
-typedef struct rewrite {
-    sched *s;
-    const hn_loop *producer;
-    hn_buf buffer;
-    hn_body body; /* the new one */
-} rewrite;
-
-static hn_status put(rewrite *r, const hn_sop *op, const hn_sid *map, hn_sid *out) {
-    hn_sop copy = *op;
-    for (uint32_t a = 0; a < 3; a++) copy.args[a] = op->args[a] ? map[op->args[a]] : 0;
-    *out = hn_body_add(r->s->arena, &r->body, &copy);
-    return *out ? NULL
-                : HN_ERROR(HN_OUT_OF_MEMORY, "out of memory while computing what a call reads");
-}
-
-/* The producer's value at a point, in place of a load of it. */
-static hn_status put_producer(rewrite *r, const hn_expr *at, hn_sid *out) {
-    const hn_loop *from = r->producer;
-    hn_sid *map;
-    HN_NEW(r->s->scratch, map, from->body.count);
-    for (hn_sid k = 1; k < from->body.count; k++) {
-        hn_sop op = from->body.items[k];
-        if (op.index) op.index = hn_sym_subst(r->s->sym, op.index, from->vars, at, from->rank);
-        HN_TRY(put(r, &op, map, &map[k]));
-    }
-    *out = map[from->store.value];
-    return NULL;
-}
-
-static hn_status put_body(rewrite *r, hn_loop *loop) {
-    hn_sid *map;
-    HN_NEW(r->s->scratch, map, loop->body.count);
-    for (hn_sid k = 1; k < loop->body.count; k++) {
-        const hn_sop *op = &loop->body.items[k];
-        hn_expr at[HN_MAX_RANK];
-        if (op->kind == HN_SOP_LOAD && op->buffer == r->buffer &&
-            solve(r->s, r->producer, op->index, at))
-            HN_TRY(put_producer(r, at, &map[k]));
-        else HN_TRY(put(r, op, map, &map[k]));
-    }
-    loop->body = r->body;
-    loop->store.value = map[loop->store.value];
-    return NULL;
-}
-
 static bool is_solvable(sched *s, const hn_extern *call, const hn_loop *producer) {
     for (uint32_t l = 0; l < call->loop_count; l++) {
         const hn_body *body = &call->loops[l].body;
@@ -105,7 +42,7 @@ static bool is_solvable(sched *s, const hn_extern *call, const hn_loop *producer
             hn_expr at[HN_MAX_RANK];
             bool reads = body->items[k].kind == HN_SOP_LOAD &&
                          body->items[k].buffer == producer->store.buffer;
-            if (reads && !solve(s, producer, body->items[k].index, at)) return false;
+            if (reads && !loop_point_of(s, producer, body->items[k].index, at)) return false;
         }
     }
     return true;
@@ -121,8 +58,7 @@ hn_status calls_take_prologues(calls *c, hn_item i) {
                           calls_item(c, i)->origin, calls_item(c, c->uses[b].writer)->origin))
             continue;
         for (uint32_t l = 0; l < call->loop_count; l++)
-            HN_TRY(put_body(&(rewrite){.s = c->s, .producer = producer, .buffer = b},
-                            &call->loops[l]));
+            HN_TRY(loop_inline(c->s, &call->loops[l], producer));
         c->dead[c->uses[b].writer] = true;
         c->uses[b] = (use){0};
     }

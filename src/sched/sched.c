@@ -1,4 +1,4 @@
-/* sched.c: the entry: count readers and writers, fuse, plan each group. */
+/* sched.c: the entry: fuse, count readers and writers, plan each group. */
 #include "sched/sched.h"
 
 #include "sched/internal.h"
@@ -24,12 +24,15 @@ static void count_item(sched *s, const hn_item_info *item) {
         (item->ext->operands[k].written ? s->writers : s->readers)[item->ext->operands[k].buffer]++;
 }
 
-static void count_uses(sched *s) {
+static hn_status count_uses(sched *s) {
+    HN_NEW(s->scratch, s->readers, s->p->buffers.count);
+    HN_NEW(s->scratch, s->writers, s->p->buffers.count);
     for (uint32_t k = 0; k < s->groups.count; k++) {
         const group *g = &s->groups.items[k];
         if (!g->is_loop) count_item(s, &s->p->items.items[g->item]);
         for (uint32_t m = 0; m < g->members.count; m++) count_loop(s, g->members.items[m].loop);
     }
+    return NULL;
 }
 
 static hn_status plan_group(sched *s, group *g) {
@@ -54,8 +57,9 @@ hn_status hn_schedule_program(hn_program *program, const hn_sched_options *optio
                .out = out};
     HN_TRY(sched_calls(&s));
     HN_TRY(sched_fuse(&s));
+    HN_TRY(sched_again(&s));
     if (options->fused) hn_program_print(program, options->fused);
-    count_uses(&s);
+    HN_TRY(count_uses(&s));
     for (uint32_t k = 0; k < s.groups.count; k++) HN_TRY(plan_group(&s, &s.groups.items[k]));
     return hn_sym_status(s.sym);
 }

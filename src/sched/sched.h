@@ -159,6 +159,9 @@ typedef struct hn_sched_limits {
     /* What combines the slabs of a kernel's reductions is one kernel, and slabs are fewer where there
      * are several such reductions. */
     bool mixed_combines_once;
+    /* Values are computed again behind the peak of memory (again.c) if that is lower by so many bytes
+     * then, more than is in a second-level cache anyway. 0: none are */
+    int64_t again_min_bytes;
 } hn_sched_limits;
 
 /* What to plan for. */

@@ -28,7 +28,8 @@
                    .mixed_min_rows = 0,                                                            \
                    .mixed_columns_max = 8192,                                                      \
                    .mixed_all_columns_max = 8192,                                                  \
-                   .mixed_combines_once = true},                                                   \
+                   .mixed_combines_once = true,                                                    \
+                   .again_min_bytes = 1},                                                          \
         .warp = 32, .shuffle = 32, .threads_max = (threads), .blocks_max = (blocks),               \
         .blocks_row_elems = 256, .shared_bytes = 48 << 10, .shared_all_bytes = 192 << 10,          \
         .registers = 65536, .registers_thread = 255, .vector_bytes = 16, .atomic_bytes = 8,        \

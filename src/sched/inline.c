@@ -1,0 +1,67 @@
+/* inline.c: a loop computes what it loads, element by element, in place of loading it.
+ *
+ *   pointwise: b2 = cast(b1)        reduce sum: b5 = cast(b1) * b4
+ *   reduce sum: b5 = b2 * b4   ->
+ */
+#include "sched/internal.h"
+
+bool loop_point_of(sched *s, const hn_loop *loop, hn_expr index, hn_expr *out_at) {
+    hn_expr coeffs[HN_MAX_RANK], rest = loop->store.index;
+    for (uint32_t d = 0; d < loop->rank; d++)
+        if (!hn_sym_affine(s->sym, rest, loop->vars[d], &coeffs[d], &rest)) return false;
+    hn_expr from = hn_sym_sub(s->sym, index, rest);
+    for (uint32_t d = 0; d < loop->rank; d++) {
+        hn_expr extent = hn_sym_symbol_extent(s->sym, loop->vars[d]);
+        bool is_one = hn_sym_is_value(s->sym, extent, 1);
+        if (hn_sym_is_value(s->sym, extent, 0)) return false;
+        if (!is_one && hn_sym_is_value(s->sym, coeffs[d], 0)) return false;
+        out_at[d] = is_one ? hn_sym_int(s->sym, 0)
+                           : hn_sym_mod(s->sym, hn_sym_floordiv(s->sym, from, coeffs[d]), extent);
+    }
+    return hn_sym_subst(s->sym, loop->store.index, loop->vars, out_at, loop->rank) == index;
+}
+
+typedef struct rewrite {
+    sched *s;
+    const hn_loop *producer;
+    hn_body body; /* the new one */
+} rewrite;
+
+static hn_status put(rewrite *r, const hn_sop *op, const hn_sid *map, hn_sid *out) {
+    hn_sop copy = *op;
+    for (uint32_t a = 0; a < 3; a++) copy.args[a] = op->args[a] ? map[op->args[a]] : 0;
+    *out = hn_body_add(r->s->arena, &r->body, &copy);
+    return *out ? NULL
+                : HN_ERROR(HN_OUT_OF_MEMORY, "out of memory while computing what a loop reads");
+}
+
+/* The producer's value at a point, in place of a load of it. */
+static hn_status put_producer(rewrite *r, const hn_expr *at, hn_sid *out) {
+    const hn_loop *from = r->producer;
+    hn_sid *map;
+    HN_NEW(r->s->scratch, map, from->body.count);
+    for (hn_sid k = 1; k < from->body.count; k++) {
+        hn_sop op = from->body.items[k];
+        if (op.index) op.index = hn_sym_subst(r->s->sym, op.index, from->vars, at, from->rank);
+        HN_TRY(put(r, &op, map, &map[k]));
+    }
+    *out = map[from->store.value];
+    return NULL;
+}
+
+hn_status loop_inline(sched *s, hn_loop *loop, const hn_loop *producer) {
+    rewrite r = {.s = s, .producer = producer};
+    hn_sid *map;
+    HN_NEW(s->scratch, map, loop->body.count);
+    for (hn_sid k = 1; k < loop->body.count; k++) {
+        const hn_sop *op = &loop->body.items[k];
+        hn_expr at[HN_MAX_RANK];
+        if (op->kind == HN_SOP_LOAD && op->buffer == producer->store.buffer &&
+            loop_point_of(s, producer, op->index, at))
+            HN_TRY(put_producer(&r, at, &map[k]));
+        else HN_TRY(put(&r, op, map, &map[k]));
+    }
+    loop->body = r.body;
+    loop->store.value = map[loop->store.value];
+    return NULL;
+}
