@@ -59,10 +59,10 @@ typedef struct trial {
 
 static void limit(int what, uint64_t most) {
     struct rlimit r;
-    if (!most || getrlimit((__rlimit_resource_t)what, &r) != 0) return;
+    if (!most || getrlimit(what, &r) != 0) return;
     if (r.rlim_max != RLIM_INFINITY && r.rlim_max < most) most = r.rlim_max;
     r.rlim_cur = most;
-    (void)setrlimit((__rlimit_resource_t)what, &r);
+    (void)setrlimit(what, &r);
 }
 
 /* In a group of its own, which ends with its parent; what it says is in the report. */

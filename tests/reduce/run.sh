@@ -30,6 +30,7 @@ nan nan 4
 crash crash 4
 compile_crash crash 1
 error error 1
+hog error 4
 hang hang 4"
 
 # A file of its own shows the failure again.
@@ -39,7 +40,7 @@ shows_again() {
     differs | nan) planted bisect small.hnir --threads 2 >out 2>err; [ $? = 1 ] && grep -q '^wrong: ' out ;;
     hang) HENRY_PLANT=$fault timeout -s KILL 2 "$build/henry_planted" run small.hnir --threads 2 >out 2>err; [ $? = 137 ] ;;
     crash) (planted run small.hnir --threads 2; exit $?) >out 2>err; [ $? = 139 ] ;;
-    error) ! planted run small.hnir --threads 2 >out 2>err && grep -q 'no layer norm today' err ;;
+    error) ! (ulimit -v 4000000; planted run small.hnir --threads 2) >out 2>err && grep -q 'no layer norm today\|no memory is left' err ;;
     esac
     local code=$?
     cd ..
@@ -48,7 +49,7 @@ shows_again() {
 
 try() {
     local failure=$1 most=$2
-    reduce -o small.hnir --time-limit 2
+    reduce -o small.hnir --time-limit 2 --memory-limit 512M
     check $? "$fault: $(tail -1 err)"
     printf '%-14s %-8s nodes %4s -> %2s, elements %s -> %s, %s attempts, %.1f s\n' "$fault" "$failure" "$(number nodes_before)" \
         "$(number nodes)" "$(number elements_before)" "$(number elements)" "$(number attempts)" "$(number total_ms | awk '{ print $1 / 1000 }')"

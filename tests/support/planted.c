@@ -151,16 +151,27 @@ hn_status __wrap_hn_target_print(const hn_target *target, const hn_program *prog
 static hn_ext_impl planted;
 static const hn_ext_impl *wrong;
 
+/* Takes all the memory that there is. */
+static hn_status hog(void) {
+    enum { PIECE_BYTES = 16 << 20 };
+    for (;;) {
+        volatile char *piece = malloc(PIECE_BYTES);
+        if (!piece) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory is left");
+        piece[0] = 1;
+    }
+}
+
 static hn_status run_wrong(const hn_ext_call *call, void *scratch) {
     HN_TRY(wrong->run(call, scratch));
     if (plants("crash")) raise(SIGSEGV);
+    if (plants("hog")) return hog();
     while (plants("hang")) pause();
     ((float *)call->operands[0])[1] += plants("nan") ? (float)NAN : 1;
     return NULL;
 }
 
 static bool plants_call(void) {
-    return plants("call") || plants("crash") || plants("hang") || plants("nan");
+    return plants("call") || plants("crash") || plants("hang") || plants("nan") || plants("hog");
 }
 
 /* The fourth product that is prepared. */
