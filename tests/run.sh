@@ -117,7 +117,7 @@ suite_cli() { tests/cli/run.sh; }
 suite_error() { tests/error/run.sh; }
 suite_reduce() { tests/reduce/run.sh; }
 suite_models() { tests/models/run.sh; }
-suite_source() { tests/source/run.sh; }
+suite_source() { printf "%s\n" tests/source/run.sh tests/source/cuda.sh | jobs=1 run_programs; }
 suite_stress() { BUILD=$build tests/stress/run.sh --quick; }
 suite_abi() { tests/abi/run.sh; }
 suite_python() { tests/python/run.sh; }

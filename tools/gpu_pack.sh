@@ -11,10 +11,11 @@ limit_mib=60
 
 cmake --build "$build" --target gpu_pack_programs >"$build/gpu-pack.log" 2>&1 || { cat "$build/gpu-pack.log"; exit 1; }
 rm -rf "$pack"/{tests,bench,examples,shared,*.sh,about.txt}
-mkdir -p "$pack"/tests/{devices,models,gpu,ops} "$pack"/tests/cli "$pack"/examples/data "$pack"/bench "$pack"/shared
+mkdir -p "$pack"/tests/{devices,models,gpu,ops,source} "$pack"/tests/cli "$pack"/examples/data "$pack"/bench "$pack"/shared
 cp tests/devices/run.sh "$pack"/tests/devices/
 cp -r tests/models/run.sh tests/models/*/ "$pack"/tests/models/
 cp tests/gpu/*.{sh,py} "$pack"/tests/gpu/
+cp tests/source/{gpu,cuda_projects}.sh "$pack"/tests/source/
 cp -r tests/ops/cases "$pack"/tests/ops/
 cp -r tests/cli/data "$pack"/tests/cli/
 cp -r examples/data/digits "$pack"/examples/data/
@@ -30,6 +31,7 @@ start() {
 }
 start test.sh tests/gpu/run.sh
 start bench.sh bench/gpu.sh
+start source.sh tests/source/gpu.sh
 echo "commit $(git rev-parse --short HEAD 2>/dev/null || echo unknown)$(git diff --quiet HEAD 2>/dev/null || echo ", changed")" >"$pack/about.txt"
 
 mib=$(du -sm "$pack" | cut -f1)

@@ -345,4 +345,7 @@ class _Builder:
 
 def build(document):
     """The graph of a program.json that json.load has read. Raises Unsupported."""
+    for buffer in document["program"]["buffers"]:
+        if buffer.get("device", "cpu") != "cpu":
+            raise Unsupported("programs for devices other than the CPU")
     return _Builder(document).build()

@@ -158,6 +158,21 @@ static bool was_seen(const model *m, const debug_operand *o) {
     return was;
 }
 
+/* A copy of what the device has, once the work before is done. */
+static int bring(model *m, debug_tensor *t) {
+    const debug_operand *o = t->operand;
+    int64_t last = 1;
+    for (uint32_t d = 0; d < o->rank; d++) {
+        if (!t->sizes[d]) return 0;
+        last = n_add(last, n_mul(t->sizes[d] - 1, t->strides[d]));
+    }
+    const int64_t bytes = n_mul(last, (int64_t)hn_scalar_type_bytes((hn_scalar_type)o->type));
+    TRY(reserve(m, &m->seen, bytes));
+    TRY(model_program.device->read(m, m->seen.bytes, t->data, bytes));
+    t->data = m->seen.bytes;
+    return 0;
+}
+
 static int look(model *m, const debug_wanted *w, debug_tensor *t) {
     const debug_operand *o = t->operand;
     int64_t dims[2 * MODEL_MAX_RANK + 1];
@@ -169,6 +184,7 @@ static int look(model *m, const debug_wanted *w, debug_tensor *t) {
     }
     if (was_seen(m, o)) return 0;
     t->sizes = dims, t->strides = dims + o->rank;
+    if (o->is_remote) TRY(bring(m, t));
     if (w->level == DEBUG_SAVE) return debug_save(m, t);
     hn_tensor_stats_get(
         &(hn_stats_tensor){(hn_scalar_type)o->type, o->rank, t->sizes, t->strides, t->data},

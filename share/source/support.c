@@ -106,6 +106,7 @@ static int weights_map(model *m, const char *path) {
 
 static int owns_copy(model *m) {
     for (uint32_t k = 0; k < P->owns; k++) {
+        if (P->device && P->places->owns[k]) continue;
         TRY(reserve(m, &m->owns[k], (int64_t)P->own[k].bytes));
         memcpy(m->owns[k].bytes, m->weights + P->own[k].offset, P->own[k].bytes);
     }
@@ -125,6 +126,10 @@ static int model_init(model *m, const char *path, int threads) {
     m->owns = zeros(P->owns, sizeof *m->owns);
     m->results = zeros(P->outputs, sizeof *m->results);
     m->staged = zeros(P->outputs, sizeof *m->staged);
+    m->device_inputs = zeros(P->inputs, sizeof *m->device_inputs);
+    m->fetched = zeros(P->outputs, sizeof *m->fetched);
+    m->homes = zeros(P->outputs, sizeof *m->homes);
+    if (!m->device_inputs || !m->fetched || !m->homes) return fail(m, "out of memory");
     if (!m->numbers || !m->inputs || !m->input_bytes || !m->laid_out || !m->blocks ||
         !m->own_blocks || !m->slots || !m->owns || !m->results || !m->staged)
         return fail(m, "out of memory");
@@ -136,7 +141,8 @@ static int model_init(model *m, const char *path, int threads) {
                 "this CPU lacks %s, which the kernels were written for; emit them for another --target-cpu",
                 P->features[k]);
     TRY(weights_map(m, path));
-    return owns_copy(m);
+    TRY(owns_copy(m));
+    return P->device ? P->device->open(m) : 0;
 }
 
 int model_open(const char *weights_path, int threads, model **out, char *error,
@@ -156,6 +162,7 @@ void model_close(model *m) {
     if (!m) return;
     if (m->externs) P->externs_close(m);
     debug_close(m);
+    if (m->device) P->device->close(m); /* nothing of its memory is left behind this */
     if (m->map_bytes && m->map != MAP_FAILED) munmap(m->map, m->map_bytes);
     else if (!m->map_bytes) free(m->map);
     memory_free(m->laid_out, P->inputs);
@@ -165,6 +172,11 @@ void model_close(model *m) {
     memory_free(m->owns, P->owns);
     memory_free(m->results, P->outputs);
     memory_free(m->staged, P->outputs);
+    memory_free(m->fetched, P->outputs);
+    free(m->device_inputs);
+    free(m->homes);
+    free(m->patch.bytes);
+    free(m->seen.bytes);
     free(m->workspace.bytes);
     free(m->scratch.bytes);
     free(m->numbers);
@@ -393,6 +405,61 @@ static void write_scalar(const model *m, const output_facts *o, void *to) {
     if (o->kind == MODEL_BOOLEAN) *(uint8_t *)to = o->bits != 0;
 }
 
+/* Whether the device has the content of an output. */
+static bool is_remote(uint32_t k) { return P->device && P->places->outputs[k]; }
+
+/* Where the host finds the content of an output, behind the steps. */
+static uint8_t *content_of(model *m, uint32_t k) {
+    return is_remote(k) ? m->homes[k] : P->content(m, k);
+}
+
+/* Whether the elements lie one behind the other. */
+static bool is_dense(uint32_t rank, const int64_t *sizes, const int64_t *strides, size_t elem) {
+    int64_t bytes = (int64_t)elem;
+    for (uint32_t d = 0; d < rank; d++) bytes = n_mul(bytes, sizes[d]);
+    return bytes == extent(rank, sizes, strides, elem);
+}
+
+/* A mutation that is a copy of bytes on the device. */
+static bool is_device_copy(const model *m, uint32_t k) {
+    const output_facts *o = &P->output[k];
+    int64_t sizes[MODEL_MAX_RANK], strides[MODEL_MAX_RANK], target[MODEL_MAX_RANK];
+    if (!is_remote(k) || o->target_own < 0 || o->in_place || !P->places->owns[o->target_own])
+        return false;
+    values_of(m, o->sizes, o->rank, sizes);
+    values_of(m, o->strides, o->rank, strides);
+    values_of(m, o->target_strides, o->rank, target);
+    return same_layout(o->rank, sizes, strides, target) &&
+           is_dense(o->rank, sizes, strides, type_bytes((model_type)o->type));
+}
+
+/* Brings the content of an output to the host: into the caller's memory, where that fits. */
+static int fetch(model *m, uint32_t k) {
+    const output_facts *o = &P->output[k];
+    int64_t sizes[MODEL_MAX_RANK], strides[MODEL_MAX_RANK];
+    if (!is_remote(k) || o->kind != MODEL_TENSOR || is_device_copy(m, k)) return 0;
+    values_of(m, o->sizes, o->rank, sizes);
+    values_of(m, o->strides, o->rank, strides);
+    for (uint32_t d = 0; d < o->rank; d++)
+        if (sizes[d] < 0) return 0; /* give_output says it */
+    const int64_t bytes = extent(o->rank, sizes, strides, type_bytes((model_type)o->type));
+    if (o->output >= 0 && is_direct(m, k, bytes)) {
+        m->homes[k] = m->wanted[o->output].data;
+    } else {
+        TRY(reserve(m, &m->fetched[k], bytes));
+        m->homes[k] = m->fetched[k].bytes;
+    }
+    return bytes ? P->device->copy_out(m, m->homes[k], P->content(m, k), bytes) : 0;
+}
+
+/* The end of the steps on the device. What a kernel has found wrong comes before what followed from
+ * it. */
+static int end_on_device(model *m, int failed) {
+    for (uint32_t k = 0; k < P->outputs && !failed; k++) failed = fetch(m, k);
+    const int late = P->device->wait(m);
+    return failed | late;
+}
+
 static int give_output(model *m, uint32_t k, model_array *a) {
     const output_facts *o = &P->output[k];
     int64_t strides[MODEL_MAX_RANK], rows[MODEL_MAX_RANK];
@@ -409,7 +476,7 @@ static int give_output(model *m, uint32_t k, model_array *a) {
             return fail(m, "output %d depends on a number that nothing has defined", o->output);
     values_of(m, o->strides, o->rank, strides);
     row_major(o->rank, a->sizes, rows);
-    uint8_t *content = P->content(m, k);
+    uint8_t *content = content_of(m, k);
     size_t elem = type_bytes((model_type)o->type);
     if (!a->data && o->is_block && same_layout(o->rank, a->sizes, strides, rows)) {
         a->data = content;
@@ -428,8 +495,8 @@ static int give_output(model *m, uint32_t k, model_array *a) {
 static int stage_mutation(model *m, uint32_t k, uint8_t **out) {
     const output_facts *o = &P->output[k];
     int64_t sizes[MODEL_MAX_RANK], strides[MODEL_MAX_RANK];
-    *out = P->content(m, k);
-    if (!o->in_place) return 0;
+    *out = content_of(m, k);
+    if (!o->in_place || is_remote(k)) return 0; /* of the device's it is a copy */
     values_of(m, o->sizes, o->rank, sizes);
     values_of(m, o->strides, o->rank, strides);
     int64_t bytes = extent(o->rank, sizes, strides, type_bytes((model_type)o->type));
@@ -439,17 +506,57 @@ static int stage_mutation(model *m, uint32_t k, uint8_t **out) {
     return 0;
 }
 
-static void write_mutation(model *m, uint32_t k, const uint8_t *from, const model_array *inputs) {
+/* What `patch_end` is to write into a changing weight: its memory, or a copy of what the device
+ * has. */
+static int patch_begin(model *m, const output_facts *o, const int64_t *sizes,
+                       const int64_t *strides, uint8_t **out) {
+    const size_t elem = type_bytes((model_type)o->type);
+    const int64_t bytes = extent(o->rank, sizes, strides, elem);
+    uint8_t *at = m->owns[o->target_own].bytes + o->target_offset;
+    *out = at;
+    if (!P->device || !P->places->owns[o->target_own]) return 0;
+    TRY(reserve(m, &m->patch, bytes));
+    *out = m->patch.bytes;
+    const int failed = P->device->read(m, m->patch.bytes, at, bytes);
+    hn_team_end(&m->team);
+    return failed;
+}
+
+static int patch_end(model *m, const output_facts *o, const int64_t *sizes,
+                     const int64_t *strides) {
+    if (!P->device || !P->places->owns[o->target_own]) return 0;
+    TRY(P->device->copy_in(m, m->owns[o->target_own].bytes + o->target_offset, m->patch.bytes,
+                           extent(o->rank, sizes, strides, type_bytes((model_type)o->type))));
+    const int failed = P->device->wait(m);
+    hn_team_end(&m->team);
+    return failed;
+}
+
+/* Elements into the changing weight that the output has as its target. */
+static int write_own(model *m, const output_facts *o, const int64_t *sizes, const uint8_t *from,
+                     const int64_t *strides) {
+    int64_t target[MODEL_MAX_RANK];
+    uint8_t *to;
+    values_of(m, o->target_strides, o->rank, target);
+    TRY(patch_begin(m, o, sizes, target, &to));
+    hn_copy_strided(to, target, from, strides, sizes, o->rank, type_bytes((model_type)o->type));
+    return patch_end(m, o, sizes, target);
+}
+
+static int write_mutation(model *m, uint32_t k, const uint8_t *from, const model_array *inputs) {
     const output_facts *o = &P->output[k];
-    int64_t sizes[MODEL_MAX_RANK], strides[MODEL_MAX_RANK], target[MODEL_MAX_RANK];
+    const size_t elem = type_bytes((model_type)o->type);
+    int64_t sizes[MODEL_MAX_RANK], strides[MODEL_MAX_RANK], rows[MODEL_MAX_RANK];
     values_of(m, o->sizes, o->rank, sizes);
     values_of(m, o->strides, o->rank, strides);
-    if (is_empty(o->rank, sizes)) return;
-    if (o->target_input >= 0) row_major(o->rank, sizes, target);
-    else values_of(m, o->target_strides, o->rank, target);
-    uint8_t *to = o->target_input >= 0 ? inputs[o->target_input].data
-                                       : m->owns[o->target_own].bytes + o->target_offset;
-    hn_copy_strided(to, target, from, strides, sizes, o->rank, type_bytes((model_type)o->type));
+    if (is_empty(o->rank, sizes)) return 0;
+    if (is_device_copy(m, k))
+        return P->device->copy(m, m->owns[o->target_own].bytes + o->target_offset, P->content(m, k),
+                               extent(o->rank, sizes, strides, elem));
+    if (o->target_input < 0) return write_own(m, o, sizes, from, strides);
+    row_major(o->rank, sizes, rows);
+    hn_copy_strided(inputs[o->target_input].data, rows, from, strides, sizes, o->rank, elem);
+    return 0;
 }
 
 static int finish(model *m, const model_array *inputs, model_array *outputs) {
@@ -459,8 +566,9 @@ static int finish(model *m, const model_array *inputs, model_array *outputs) {
         failed = P->output[k].output >= 0 ? give_output(m, k, &outputs[P->output[k].output])
                                           : stage_mutation(m, k, &from[k]);
     for (uint32_t k = 0; k < P->outputs && !failed; k++)
-        if (P->output[k].output < 0) write_mutation(m, k, from[k], inputs);
+        if (P->output[k].output < 0) failed = write_mutation(m, k, from[k], inputs);
     free(from);
+    if (P->device && !failed) failed = P->device->wait(m);
     return failed;
 }
 
@@ -488,6 +596,7 @@ static const output_facts *state_find(model *m, int k, const int64_t *given, int
 }
 
 int model_buffer_read(model *m, int k, model_array *out) {
+    uint8_t *from;
     int64_t strides[MODEL_MAX_RANK], rows[MODEL_MAX_RANK];
     const output_facts *o = state_find(m, k, NULL, out->sizes, strides);
     if (!o) return 1;
@@ -498,9 +607,9 @@ int model_buffer_read(model *m, int k, model_array *out) {
         TRY(reserve(m, own, extent(o->rank, out->sizes, rows, elem)));
         out->data = own->bytes;
     }
-    if (!is_empty(o->rank, out->sizes))
-        hn_copy_strided(out->data, rows, m->owns[o->target_own].bytes + o->target_offset, strides,
-                        out->sizes, o->rank, elem);
+    if (is_empty(o->rank, out->sizes)) return 0;
+    TRY(patch_begin(m, o, out->sizes, strides, &from));
+    hn_copy_strided(out->data, rows, from, strides, out->sizes, o->rank, elem);
     return 0;
 }
 
@@ -511,9 +620,7 @@ int model_buffer_write(model *m, int k, const model_array *state) {
     if (is_empty(o->rank, sizes)) return 0;
     if (!state->data) return fail(m, "buffer '%s' has no data", model_buffers[k].name);
     row_major(o->rank, sizes, rows);
-    hn_copy_strided(m->owns[o->target_own].bytes + o->target_offset, strides, state->data, rows,
-                    sizes, o->rank, type_bytes((model_type)o->type));
-    return 0;
+    return write_own(m, o, sizes, state->data, rows);
 }
 
 /* --- calls --- */
@@ -541,9 +648,13 @@ int model_run(model *m, const model_array *inputs, model_array *outputs) {
     TRY(begin(m, inputs, outputs));
     for (uint32_t k = 0; k < P->inputs; k++) TRY(take_input(m, k, &inputs[k]));
     m->calls++;
-    const int failed = P->steps(m);
+    int failed = P->device ? P->device->begin(m) : 0;
+    if (!failed) failed = P->steps(m);
+    if (P->device) failed = end_on_device(m, failed);
     hn_team_end(&m->team);
-    return failed ? failed : finish(m, inputs, outputs);
+    if (!failed) failed = finish(m, inputs, outputs);
+    if (P->device) P->device->end(m);
+    return failed;
 }
 
 /* Parts of a kernel's range, each with scratch memory of its own. */

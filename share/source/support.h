@@ -95,6 +95,8 @@ typedef struct program {
     int (*steps)(model *m);
     uint8_t *(*content)(model *m, uint32_t output); /* where an output lies after the steps */
     void (*externs_close)(model *m);                /* NULL without externs */
+    const struct device_calls *device;              /* NULL: the host does everything ... */
+    const struct device_places *places;             /* ... and has all memory */
 } program;
 extern const program model_program;
 
@@ -124,6 +126,13 @@ struct model {
     struct externs *externs;
     uint64_t calls;      /* so far */
     struct debug *debug; /* debug.c */
+    /* of a project for a device: */
+    struct device *device;
+    memory device_workspace, device_weights, *device_inputs; /* per input; its memory */
+    memory *fetched; /* per output_facts: the content that the device had */
+    uint8_t **homes; /* and where the host has it in this run */
+    memory patch;    /* what the host changes in memory of the device */
+    memory seen;     /* what debug.c looks at */
 };
 
 #define TRY(call)                                                                                  \
@@ -170,6 +179,77 @@ typedef struct extern_facts {
     uint8_t types[8]; /* model_type; 0: absent */
     const char *where;
 } extern_facts;
+
+/* --- device.c: of a project for a GPU. Addresses of its memory are of no use to the host. --- */
+
+/* What support.c asks of it. Copies go on when a function returns; `wait` and `read` wait for all
+ * before. What the host has must stay until then. */
+typedef struct device_calls {
+    int (*open)(model *m); /* with the weights */
+    void (*close)(model *m);
+    int (*begin)(model *m); /* a run: the inputs go there */
+    int (*wait)(model *m);  /* also tells which kernel has found an index out of bounds */
+    void (*end)(model *m);
+    int (*copy_in)(model *m, void *to, const void *from, int64_t bytes);
+    int (*copy_out)(model *m, void *to, const void *from, int64_t bytes);
+    int (*copy)(model *m, void *to, const void *from, int64_t bytes);
+    int (*read)(model *m, void *to, const void *from, int64_t bytes);
+} device_calls;
+extern const device_calls device_cuda;
+
+/* kernels.c: the machine code. */
+typedef struct device_code {
+    const char *name;
+    const unsigned char *begin, *end;
+} device_code;
+extern const device_code device_codes[];
+
+typedef struct device_kernel {
+    const char *name;
+    uint32_t code;
+} device_kernel;
+
+/* A weight that stays as it is. */
+typedef struct device_storage {
+    uint64_t offset, at, bytes; /* in the file; on the device */
+} device_storage;
+
+typedef struct device_places {
+    const char *const *targets;   /* "sm_90a": what the code is for; NULL at the end */
+    const device_kernel *kernels; /* of the first target, then of the next */
+    uint32_t kernel_count;        /* of one target */
+    uint32_t code_count, steps, operations;
+    const device_storage *storages; /* without bytes at the end */
+    uint64_t weights_bytes;         /* all of them together */
+    /* whether the device has it: per input, block, slot, changing weight; the content of each output
+     * behind the steps */
+    const uint8_t *inputs, *blocks, *slots, *owns, *outputs;
+} device_places;
+
+typedef struct launch_facts {
+    uint32_t step, kernel, args, params, threads, shared_bytes;
+    const char *where;
+} launch_facts;
+
+/* As `reserve` and `take_block`, of the device's memory. */
+int device_reserve(model *m, memory *memory, int64_t bytes);
+int device_block(model *m, uint32_t block, int64_t bytes);
+/* Which target's code is used. */
+uint32_t device_target(const model *m);
+/* `scratch`: memory of the device for all groups; NULL: they want none. */
+int device_launch(model *m, const launch_facts *facts, void *const *args, const long long *params,
+                  int64_t groups, void *scratch);
+/* By a library. `*out_for_kernel`: none does it, and a kernel is to be launched; NULL: there is no
+ * such kernel. */
+int device_operation(model *m, const extern_facts *facts, void *const *operands,
+                     const int64_t *params, bool *out_for_kernel);
+int device_wait(model *m);
+int device_zero(model *m, void *to, int64_t bytes);
+int device_copy_in(model *m, void *to, const void *from, int64_t bytes);
+int device_copy_out(model *m, void *to, const void *from, int64_t bytes);
+int device_copy(model *m, void *to, const void *from, int64_t bytes);
+int device_read(model *m, void *to, const void *from, int64_t bytes);
+
 /* --- debug.c: looking at tensors, in a project that is built with DEBUG=1 --- */
 
 typedef struct debug_operand {
@@ -178,6 +258,7 @@ typedef struct debug_operand {
     uint32_t type, rank;
     bool is_written, is_partial;  /* is_partial: a later call writes to it, too */
     bool is_weight;               /* that no call changes */
+    bool is_remote;               /* the device has it */
     dim dims[2 * MODEL_MAX_RANK]; /* sizes, then strides */
 } debug_operand;
 

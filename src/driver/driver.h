@@ -13,6 +13,7 @@
 #include "opt/pass.h"
 #include "sched/sched.h"
 #include "service/service.h"
+#include "wrapper/to_bundle.h"
 #include "wrapper/wrapper.h"
 
 struct hn_compiled {
@@ -106,6 +107,11 @@ hn_status hn_driver_passes(hn_driver *d) HN_MUST_USE;
 /* kernels.c: text of every kernel; then units to the compile service; then their objects. */
 hn_status hn_driver_print_kernels(hn_driver *d) HN_MUST_USE;
 hn_status hn_driver_submit(hn_driver *d) HN_MUST_USE;
+/* The units without compiling them: the kernels know theirs. */
+hn_status hn_driver_pack(hn_driver *d, uint32_t *out_units) HN_MUST_USE;
+/* The kernels of a unit, in the order in which its text has them; none if it is another level's. */
+hn_status hn_driver_unit_kernels(hn_driver *d, const hn_driver_level *level, uint32_t unit,
+                                 const hn_kernel_code ***out, uint32_t *out_count) HN_MUST_USE;
 hn_status hn_driver_submit_unit(hn_driver *d, const hn_target *target,
                                 const hn_kernel_code *const *kernels, uint32_t count,
                                 hn_future **out) HN_MUST_USE;
@@ -123,6 +129,10 @@ hn_status hn_driver_count(hn_driver *d) HN_MUST_USE;
 void hn_compiled_count(hn_compiled *c);
 /* The jobs of a compilation that has ended, into counters. */
 void hn_service_count(hn_service *service, hn_metrics *out);
+/* image.c: waits for the objects of all units, as many as both lists have. Owns: the artifacts have
+ * the bytes; the caller releases those that are there, also after an error. */
+hn_status hn_driver_objects(hn_driver *d, hn_artifact **artifacts,
+                            hn_bundle_object *objects) HN_MUST_USE;
 /* source.c: a C project into options->source_dir, in place of objects and an image. */
 hn_status hn_driver_source(hn_driver *d) HN_MUST_USE;
 /* image.c: waits for the objects and makes the bundle image. */

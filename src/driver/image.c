@@ -4,7 +4,6 @@
 #include "base/trace.h"
 #include "wrapper/carry.h"
 #include "wrapper/from_schedule.h"
-#include "wrapper/to_bundle.h"
 
 #include <string.h>
 #include <sys/stat.h>
@@ -44,7 +43,7 @@ static hn_status take_object(const hn_artifact *artifact, const hn_target *targe
     return NULL;
 }
 
-static hn_status collect_objects(hn_driver *d, hn_artifact **artifacts, hn_bundle_object *objects) {
+hn_status hn_driver_objects(hn_driver *d, hn_artifact **artifacts, hn_bundle_object *objects) {
     HN_NEW(&d->arena, d->unit_keys, d->units.count);
     HN_TRY(hn_scope_wait(d->scope, HN_OPT(&d->options, progress),
                          HN_OPT(&d->options, progress_context)));
@@ -126,7 +125,7 @@ hn_status hn_driver_image(hn_driver *d, hn_wrapper *wrapper, hn_strbuf *out) {
     HN_NEW(&d->scratch, artifacts, d->units.count);
     HN_NEW(&d->scratch, objects, d->units.count);
     int64_t begin = hn_now_ns();
-    hn_status status = collect_objects(d, artifacts, objects);
+    hn_status status = hn_driver_objects(d, artifacts, objects);
     int64_t compiled = hn_now_ns();
     if (!status) status = make_image(d, wrapper, objects, out);
     d->stats.compile_ns += compiled - begin;

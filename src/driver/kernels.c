@@ -153,36 +153,50 @@ hn_status hn_driver_submit_unit(hn_driver *d, const hn_target *target,
     return status;
 }
 
-static hn_status submit_level(hn_driver *d, hn_driver_level *level) {
-    uint32_t units = unit_count(level), first = d->units.count, *sizes;
+/* Which unit each different kernel is in: the longest first, each to the lightest unit. */
+static hn_status pack_level(hn_driver *d, hn_driver_level *level, uint32_t first,
+                            uint32_t *out_units) {
+    const uint32_t units = *out_units = unit_count(level);
     size_t *load;
-    const hn_kernel_code ***members;
     if (!level->unique.count) return NULL;
     qsort(level->unique.items, level->unique.count, sizeof *level->unique.items,
           by_length_then_digest);
     HN_NEW(&d->arena, level->unit_of, level->unique.count);
-    HN_NEW(&d->scratch, sizes, units);
     HN_NEW(&d->scratch, load, units);
-    HN_NEW(&d->scratch, members, units);
-    for (uint32_t u = 0; u < units; u++) HN_NEW(&d->scratch, members[u], level->unique.count);
-    /* longest first, each to the lightest unit */
     for (uint32_t k = 0; k < level->unique.count; k++) {
         uint32_t best = 0;
         for (uint32_t u = 1; u < units; u++)
             if (load[u] < load[best]) best = u;
         level->unit_of[k] = first + best;
         load[best] += level->unique.items[k]->text.len;
-        members[best][sizes[best]++] = level->unique.items[k];
     }
+    return NULL;
+}
+
+hn_status hn_driver_unit_kernels(hn_driver *d, const hn_driver_level *level, uint32_t unit,
+                                 const hn_kernel_code ***out, uint32_t *out_count) {
+    *out_count = 0;
+    HN_NEW(&d->scratch, *out, level->unique.count);
+    for (uint32_t k = 0; k < level->unique.count; k++)
+        if (level->unit_of[k] == unit) (*out)[(*out_count)++] = level->unique.items[k];
+    return NULL;
+}
+
+static hn_status submit_level(hn_driver *d, hn_driver_level *level) {
+    const uint32_t first = d->units.count;
+    uint32_t units, count;
+    const hn_kernel_code **members;
+    HN_TRY(pack_level(d, level, first, &units));
     for (uint32_t u = 0; u < units; u++) {
         hn_future *future;
-        HN_TRY(hn_driver_submit_unit(d, &level->target, members[u], sizes[u], &future));
+        HN_TRY(hn_driver_unit_kernels(d, level, first + u, &members, &count));
+        HN_TRY(hn_driver_submit_unit(d, &level->target, members, count, &future));
         HN_PUSH(&d->arena, &d->units, future);
     }
     return NULL;
 }
 
-/* The unit of a kernel. submit_level has sorted the different ones. */
+/* The unit of a kernel. pack_level has sorted the different ones. */
 static uint32_t unit_of(const hn_driver_level *level, const hn_kernel_code *kernel) {
     const hn_kernel_code **found = bsearch(&kernel, level->unique.items, level->unique.count,
                                            sizeof *level->unique.items, by_length_then_digest);
@@ -227,6 +241,17 @@ hn_status hn_driver_submit(hn_driver *d) {
     HN_TRY(hn_scope_create(d->service, &d->scope));
     HN_TRY(submit_levels(d));
     HN_TRY(submit_fitting(d));
+    for (uint32_t l = 0; l < d->level_count; l++) place_steps(d, &d->levels[l]);
+    return NULL;
+}
+
+hn_status hn_driver_pack(hn_driver *d, uint32_t *out_units) {
+    *out_units = 0;
+    for (uint32_t l = 0; l < d->level_count; l++) {
+        uint32_t units;
+        HN_TRY(pack_level(d, &d->levels[l], *out_units, &units));
+        *out_units += units;
+    }
     for (uint32_t l = 0; l < d->level_count; l++) place_steps(d, &d->levels[l]);
     return NULL;
 }

@@ -1,25 +1,16 @@
 /* source.c: a program as a C project in a folder: model.c from the wrapper, kernels, weights, and
  * the texts that every project has. */
-#include "driver/driver.h"
-
-#include "driver/project.h"
+#include "driver/gather.h"
 #include "driver/source_files.h"
-#include "wrapper/to_source.h"
 
 #include <string.h>
 
 #define WEIGHTS_MAGIC "henry weights 1"
 enum { KERNELS_A_FILE = 12, WEIGHT_ALIGN = 64 };
 
-/* The project being gathered. */
-typedef struct gathering {
-    hn_driver *driver;
-    hn_project files;
-    hn_to_source source;
-} gathering;
+typedef hn_gathering gathering;
 
-/* Adds a file; `text` is copied. */
-static hn_status add_text(gathering *g, hn_str name, hn_str text) {
+hn_status hn_gathering_add(hn_gathering *g, hn_str name, hn_str text) {
     hn_str *part;
     HN_NEW(g->files.arena, part, 1);
     char *name_copy = hn_arena_strndup(g->files.arena, name.ptr, name.len),
@@ -33,8 +24,13 @@ static hn_status add_text(gathering *g, hn_str name, hn_str text) {
 
 /* --- kernels --- */
 
+static bool is_for_device(const gathering *g) {
+    return g->driver->levels[0].target.kind->device != HN_DEVICE_CPU;
+}
+
 static hn_status add_kernels(gathering *g) {
     const hn_driver_level *level = &g->driver->levels[0];
+    if (is_for_device(g)) return hn_gathering_add_code(g);
     for (uint32_t first = 0; first < level->unique.count; first += KERNELS_A_FILE) {
         uint32_t count = level->unique.count - first < KERNELS_A_FILE ? level->unique.count - first
                                                                       : KERNELS_A_FILE;
@@ -44,7 +40,7 @@ static hn_status add_kernels(gathering *g) {
         snprintf(name, sizeof name, "kernels_%u.c", g->source.kernel_files++);
         hn_status status =
             level->target.kind->unit(level->unique.items + first, count, &level->target, &text);
-        if (!status) status = add_text(g, hn_str_of(name), hn_strbuf_str(&text));
+        if (!status) status = hn_gathering_add(g, hn_str_of(name), hn_strbuf_str(&text));
         hn_strbuf_deinit(&text);
         if (status) return status;
     }
@@ -103,11 +99,11 @@ static bool is_template(const char *path) {
 
 /* The inner loops of the extern operations exist once for each vector width. A project has those of
  * its target, since they take most of the time of its build. */
-static bool is_for_target(const char *path, const hn_target *target) {
+static bool is_for_target(const char *path, const char *wanted) {
     static const char prefix[] = "lib/ops/cpu/kernels_";
     static const char *const widths[] = {"generic", "avx2", "avx512"};
     if (strncmp(path, prefix, sizeof prefix - 1) != 0) return true;
-    const char *rest = path + sizeof prefix - 1, *wanted = target->ops;
+    const char *rest = path + sizeof prefix - 1;
     for (size_t k = 0; k < sizeof widths / sizeof *widths; k++) {
         size_t len = strlen(widths[k]);
         if (strncmp(rest, widths[k], len) == 0 && strcmp(rest + len, ".c") == 0)
@@ -150,19 +146,26 @@ static bool is_called(const hn_wrapper *w, const char *path) {
     return true;
 }
 
+/* Which variant of the extern operations a project has: beside a GPU that of this machine. */
+static const char *variant_of(const gathering *g) {
+    return is_for_device(g) ? hn_target_host().ops : g->driver->levels[0].target.ops;
+}
+
+/* What the host does needs other files than what the device does. */
 static bool is_wanted(const gathering *g, const hn_source_text *text) {
     const hn_wrapper *w = g->source.numbering->w;
-    if (!text->for_externs) return true;
-    return hn_source_has_externs(w) && is_for_target(text->path, &g->driver->levels[0].target) &&
-           is_called(w, text->path);
+    if (!text->wanted_by) return true;
+    if (text->wanted_by & HN_TEXT_DEVICE && is_for_device(g)) return true;
+    if (text->wanted_by & HN_TEXT_HOST && !is_for_device(g)) return true;
+    return text->wanted_by & HN_TEXT_EXTERNS && hn_source_has_externs(w) &&
+           is_for_target(text->path, variant_of(g)) && is_called(w, text->path);
 }
 
 /* What tells the sources of extern operations which of them came along. */
 static hn_status choose_parts(gathering *g) {
     const hn_wrapper *w = g->source.numbering->w;
     if (!hn_source_has_externs(w)) return NULL;
-    char *flags = hn_arena_printf(g->files.arena, "-DHN_EXT_ONLY=hn_ext_kernels_%s",
-                                  g->driver->levels[0].target.ops);
+    char *flags = hn_arena_printf(g->files.arena, "-DHN_EXT_ONLY=hn_ext_kernels_%s", variant_of(g));
     for (size_t k = 0; flags && k < PART_COUNT; k++)
         if (!calls_part(w, k))
             flags = hn_arena_printf(g->files.arena, "%s -DHN_EXT_WITHOUT_%s", flags, parts[k].name);
@@ -181,10 +184,10 @@ static void list_runtime_files(const gathering *g, hn_strbuf *out) {
 static hn_status add_template(gathering *g, const hn_source_text *t) {
     hn_str text = {t->begin, (size_t)(t->end - t->begin)};
     hn_strbuf filled;
-    if (!is_template(t->path)) return add_text(g, hn_str_of(t->path), text);
+    if (!is_template(t->path)) return hn_gathering_add(g, hn_str_of(t->path), text);
     hn_strbuf_init(&filled);
     hn_status status = hn_source_fill(&g->source, text, &filled);
-    if (!status) status = add_text(g, hn_str_of(t->path), hn_strbuf_str(&filled));
+    if (!status) status = hn_gathering_add(g, hn_str_of(t->path), hn_strbuf_str(&filled));
     hn_strbuf_deinit(&filled);
     return status;
 }
@@ -201,7 +204,7 @@ static hn_status add_model(gathering *g) {
     hn_strbuf model;
     hn_strbuf_init(&model);
     hn_status status = hn_wrapper_to_source(&g->source, &model);
-    if (!status) status = add_text(g, HN_STR("model.c"), hn_strbuf_str(&model));
+    if (!status) status = hn_gathering_add(g, HN_STR("model.c"), hn_strbuf_str(&model));
     hn_strbuf_deinit(&model);
     return status;
 }
@@ -211,7 +214,7 @@ static hn_status add_json(gathering *g) {
     hn_strbuf_init(&json);
     hn_wrapper_to_json(&g->source, &json);
     hn_status status = hn_strbuf_status(&json);
-    if (!status) status = add_text(g, HN_STR("program.json"), hn_strbuf_str(&json));
+    if (!status) status = hn_gathering_add(g, HN_STR("program.json"), hn_strbuf_str(&json));
     hn_strbuf_deinit(&json);
     return status;
 }
@@ -262,7 +265,7 @@ static hn_status kernel_flags(hn_driver *d, const hn_target *target, hn_str *out
     hn_target_put_flags(target, &flags);
     hn_strbuf_putc(&flags, ' ');
     hn_status status = hn_strbuf_status(&flags);
-    if (!status) drop_silence(&flags);
+    if (!status && target->kind->device == HN_DEVICE_CPU) drop_silence(&flags);
     char *copy = status ? NULL : hn_arena_strndup(&d->arena, flags.ptr, flags.len - 1);
     *out = (hn_str){copy, copy ? flags.len - 1 : 0};
     hn_strbuf_deinit(&flags);
@@ -270,46 +273,82 @@ static hn_status kernel_flags(hn_driver *d, const hn_target *target, hn_str *out
     return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory for a project's flags");
 }
 
-static hn_status write_project(hn_driver *d, const hn_wnumbering *numbering, hn_str features) {
-    const hn_target *target = &d->levels[0].target;
-    gathering g = {.driver = d,
-                   .files.arena = &d->arena,
-                   .source = {.numbering = numbering,
-                              .model = d->graph->name,
-                              .features = features,
-                              .target = hn_str_of(target->name),
-                              .arena = &d->arena}};
-    HN_TRY(kernel_flags(d, target, &g.source.kernel_flags));
-    HN_TRY(gather(&g));
-    bool is_told = HN_OPT(&d->options, dump) && !HN_OPT(&d->options, dump_after);
-    return hn_project_write(&g.files, HN_OPT(&d->options, source_dir), is_told ? report_file : NULL,
-                            d);
+/* "sm_90a, sm_80" */
+static hn_status name_targets(gathering *g) {
+    const hn_driver *d = g->driver;
+    char *all = hn_arena_printf(g->files.arena, "%s", d->levels[0].target.name);
+    hn_str *names;
+    HN_NEW(g->files.arena, names, d->level_count);
+    for (uint32_t l = 0; l < d->level_count; l++) {
+        names[l] = hn_str_of(d->levels[l].target.name);
+        if (l && all) all = hn_arena_printf(g->files.arena, "%s, %s", all, names[l].ptr);
+    }
+    if (!all) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory for the names of targets");
+    g->source.targets = names;
+    g->source.target_count = d->level_count;
+    g->source.target = hn_str_of(all);
+    return NULL;
 }
 
-static hn_status print_wrapper(hn_driver *d, hn_wrapper *wrapper, hn_str features) {
+static hn_status write_project(gathering *g, const hn_wnumbering *numbering) {
+    hn_driver *d = g->driver;
+    g->source.numbering = numbering;
+    HN_TRY(name_targets(g));
+    HN_TRY(kernel_flags(d, &d->levels[0].target, &g->source.kernel_flags));
+    HN_TRY(gather(g));
+    bool is_told = HN_OPT(&d->options, dump) && !HN_OPT(&d->options, dump_after);
+    return hn_project_write(&g->files, HN_OPT(&d->options, source_dir),
+                            is_told ? report_file : NULL, d);
+}
+
+static hn_status print_wrapper(gathering *g, hn_wrapper *wrapper) {
+    hn_driver *d = g->driver;
     hn_memory_plan plan;
     hn_wnumbering numbering;
     HN_TRY(hn_driver_plan(d, wrapper, &plan));
     HN_TRY(hn_wrapper_number(wrapper, &plan, &d->arena, &numbering));
-    return write_project(d, &numbering, features);
+    return write_project(g, &numbering);
+}
+
+static hn_status check_targets(const hn_driver *d) {
+    const hn_target *target = &d->levels[0].target;
+    const hn_device_kind device = target->kind->device;
+    if (device != HN_DEVICE_CPU && device != HN_DEVICE_CUDA)
+        return HN_ERROR(
+            HN_UNSUPPORTED,
+            "a source project is for a CPU or for CUDA, not for '%s'; name one with --target",
+            target->name);
+    if (device == HN_DEVICE_CPU && d->level_count > 1)
+        return HN_ERROR(HN_UNSUPPORTED, "a source project is for one CPU; name one with --target");
+    return NULL;
+}
+
+/* What the host must have: for its kernels, or beside a GPU for operations. */
+static hn_status put_features(gathering *g, const hn_wrapper *wrapper, hn_strbuf *out) {
+    const hn_target host = hn_target_host();
+    if (!is_for_device(g)) hn_target_features(&g->driver->levels[0].target, out);
+    else if (hn_source_has_externs(wrapper)) hn_target_features(&host, out);
+    g->source.features = hn_strbuf_str(out);
+    return hn_strbuf_status(out);
+}
+
+static hn_status make_project(gathering *g) {
+    hn_wrapper *wrapper;
+    hn_strbuf features;
+    HN_TRY(check_targets(g->driver));
+    if (is_for_device(g)) HN_TRY(hn_gathering_compile(g));
+    HN_TRY(hn_driver_wrapper(g->driver, &wrapper));
+    hn_strbuf_init(&features);
+    hn_status status = put_features(g, wrapper, &features);
+    if (!status) status = print_wrapper(g, wrapper);
+    hn_strbuf_deinit(&features);
+    return status;
 }
 
 hn_status hn_driver_source(hn_driver *d) {
-    hn_wrapper *wrapper;
-    hn_strbuf features;
-    const hn_target *target = &d->levels[0].target;
-    if (d->level_count > 1)
-        return HN_ERROR(HN_UNSUPPORTED, "a source project is for one CPU; name one with --target");
-    if (target->kind->device != HN_DEVICE_CPU)
-        return HN_ERROR(HN_UNSUPPORTED,
-                        "a source project is for a CPU, not for '%s'; name one with --target",
-                        target->name);
-    HN_TRY(hn_driver_wrapper(d, &wrapper));
-    hn_strbuf_init(&features);
-    hn_target_features(&d->levels[0].target, &features);
-    hn_status status = hn_strbuf_status(&features);
-    if (!status) status = print_wrapper(d, wrapper, hn_strbuf_str(&features));
-    hn_strbuf_deinit(&features);
-    return hn_status_annotate(status, "cannot write the project '%s'",
+    gathering g = {.driver = d,
+                   .files.arena = &d->arena,
+                   .source = {.model = d->graph->name, .arena = &d->arena}};
+    return hn_status_annotate(make_project(&g), "cannot write the project '%s'",
                               HN_OPT(&d->options, source_dir));
 }

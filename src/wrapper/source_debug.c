@@ -114,15 +114,15 @@ static void put_names(source_printer *p, hn_wbuf root) {
     hn_source_string(p->out, is_result ? own : HN_STR(""));
 }
 
-/* {4, "name", "node", type, rank, is_written, is_partial, is_weight, {sizes, strides}}. It is partial
- * when a later line writes to it, too. */
+/* {4, "name", "node", type, rank, is_written, is_partial, is_weight, is_remote, {sizes,
+ * strides}}. It is partial when a later line writes to it, too. */
 static void put_operand(source_printer *p, const hn_woperand *o, bool is_partial) {
     const hn_wbuf root = hn_wrapper_root(p->w, o->buffer);
     const hn_wplace *place = place_of(p, root);
     PUTS("    {%u, ", root);
     put_names(p, root);
-    PUTS(", %u, %u, %d, %d, %d, {", (unsigned)p->w->buffers.items[root].dtype, place->rank,
-         o->written, is_partial, is_weight(p, root));
+    PUTS(", %u, %u, %d, %d, %d, %d, {", (unsigned)p->w->buffers.items[root].dtype, place->rank,
+         o->written, is_partial, is_weight(p, root), hn_source_is_remote(p, root));
     for (uint32_t d = 0; d < 2 * place->rank; d++) {
         if (d) hn_strbuf_puts(p->out, ", ");
         hn_source_dim(p, d < place->rank ? place->sizes[d] : place->strides[d - place->rank]);
@@ -148,7 +148,7 @@ static void put_step(source_printer *p, uint32_t at, uint32_t number, uint32_t f
     PUTS(", %u, %u, %u},\n", number, first, line->operand_count);
 }
 
-static const char none[] = "    {0, \"\", \"\", 0, 0, 0, 0, 0, {{0, 0}}},\n";
+static const char none[] = "    {0, \"\", \"\", 0, 0, 0, 0, 0, 0, {{0, 0}}},\n";
 
 hn_status hn_source_debug_table(source_printer *p) {
     uint32_t first = 0, number = 0;

@@ -22,6 +22,13 @@ typedef struct source_printer {
     uint32_t depth;           /* of the block being printed */
     uint32_t next_extern;
     uint32_t next_call; /* kernels and operations */
+    /* of a device, HN_DEVICE_CPU: there is none; and per storage, where its copy of weights that stay
+     * as they are lies in its memory */
+    hn_device_kind device;
+    uint64_t *device_offsets;
+    uint64_t device_bytes;
+    uint32_t operation_count; /* of the device */
+    uint32_t next_operation, next_launch, next_element;
 } source_printer;
 
 /* "..." with escapes. */
@@ -52,6 +59,28 @@ bool hn_source_is_mutation(const hn_woutput *o);
 
 /* source_steps.c: the walk over the steps. */
 hn_status hn_source_steps(source_printer *p) HN_MUST_USE;
+
+/* "void *const b[] = {...};": the addresses of operands, in the order of `order`; NULL: as they are. */
+void hn_source_buffers(source_printer *p, const hn_line *line, const uint32_t *order);
+/* "const long long p[] = {...};", and nothing of none. */
+void hn_source_params(source_printer *p, const hn_expr *params, uint32_t count, const char *type);
+/* Both, of a call of an operation, and "static const extern_facts f = {...};". */
+void hn_source_extern_facts(source_printer *p, const hn_line *line, uint32_t number);
+
+/* source_device.c: what a device has and does. */
+
+/* Whether the device has the memory of a buffer. */
+bool hn_source_is_remote(const source_printer *p, hn_wbuf buffer);
+/* Whether it has the content of an output behind the steps; of an input and of a weight that stays as
+ * it is the host has it, too. */
+bool hn_source_output_is_remote(const source_printer *p, const hn_woutput *o);
+/* Numbers that the lines of the device need. */
+void hn_source_device_count(source_printer *p);
+/* Tables. */
+void hn_source_device_tables(source_printer *p);
+/* A call on the device. */
+void hn_source_device_kernel(source_printer *p, const hn_line *line);
+void hn_source_device_extern(source_printer *p, const hn_line *line);
 
 /* source_debug.c: marks around a call, and the table that belongs to them. */
 void hn_source_debug_begin(source_printer *p, const hn_line *line);

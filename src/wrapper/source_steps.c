@@ -39,38 +39,39 @@ static void put_element(source_printer *p, const hn_woperand *o) {
                       hn_dtype_facts(o->dtype)->size_bytes);
 }
 
-static void put_buffers(source_printer *p, const hn_line *line) {
+void hn_source_buffers(source_printer *p, const hn_line *line, const uint32_t *order) {
     begin_line(p);
     hn_strbuf_puts(p->out, "void *const b[] = {");
     for (uint32_t k = 0; k < line->operand_count; k++) {
+        const hn_woperand *o = &line->operands[order ? order[k] : k];
         if (k) hn_strbuf_puts(p->out, ", ");
-        if (line->operands[k].buffer) put_element(p, &line->operands[k]);
+        if (o->buffer) put_element(p, o);
         else hn_strbuf_puts(p->out, "NULL");
     }
     hn_strbuf_puts(p->out, line->operand_count ? "};\n" : "NULL};\n");
 }
 
-static bool params_are_constant(const source_printer *p, const hn_line *line) {
+static bool are_constant(const source_printer *p, const hn_expr *params, uint32_t count) {
     int64_t value;
-    for (uint32_t k = 0; k < line->param_count; k++)
-        if (!hn_source_const(p, line->params[k], &value)) return false;
+    for (uint32_t k = 0; k < count; k++)
+        if (!hn_source_const(p, params[k], &value)) return false;
     return true;
 }
 
-static void put_params(source_printer *p, const hn_line *line, const char *type) {
-    if (!line->param_count) return;
+void hn_source_params(source_printer *p, const hn_expr *params, uint32_t count, const char *type) {
+    if (!count) return;
     begin_line(p);
-    PUTS("%sconst %s p[] = {", params_are_constant(p, line) ? "static " : "", type);
-    for (uint32_t k = 0; k < line->param_count; k++) {
+    PUTS("%sconst %s p[] = {", are_constant(p, params, count) ? "static " : "", type);
+    for (uint32_t k = 0; k < count; k++) {
         if (k) hn_strbuf_puts(p->out, k % 24 ? ", " : ",\n                              ");
-        hn_source_number(p, line->params[k]);
+        hn_source_number(p, params[k]);
     }
     hn_strbuf_puts(p->out, "};\n");
 }
 
 static void put_kernel(source_printer *p, const hn_line *line) {
-    put_buffers(p, line);
-    put_params(p, line, "long long");
+    hn_source_buffers(p, line, NULL);
+    hn_source_params(p, line->params, line->param_count, "long long");
     begin_line(p);
     PUTS("TRY(kernel_run(m, " HN_STR_FMT ", b, %s, %u, ",
          HN_STR_ARG(p->w->kernels.items[line->kernel].name), line->param_count ? "p" : "NULL",
@@ -92,14 +93,14 @@ static bool is_constant(const source_printer *p, const hn_woperand *o) {
            !p->numbering->places.storages.items[at->source].is_mutable;
 }
 
-static void put_extern(source_printer *p, const hn_line *line) {
+void hn_source_extern_facts(source_printer *p, const hn_line *line, uint32_t number) {
     uint32_t constants = 0;
-    put_buffers(p, line);
-    put_params(p, line, "int64_t");
+    hn_source_buffers(p, line, NULL);
+    hn_source_params(p, line->params, line->param_count, "int64_t");
     for (uint32_t k = 0; k < line->operand_count; k++)
         if (line->operands[k].buffer && is_constant(p, &line->operands[k])) constants |= 1u << k;
     begin_line(p);
-    PUTS("static const extern_facts f = {%u, %u /* %s */, %u, %u, 0x%x, {", p->next_extern++,
+    PUTS("static const extern_facts f = {%u, %u /* %s */, %u, %u, 0x%x, {", number,
          (unsigned)line->extern_kind, hn_wextern_names[line->extern_kind], line->operand_count,
          line->param_count, constants);
     for (uint32_t k = 0; k < line->operand_count; k++) {
@@ -109,6 +110,10 @@ static void put_extern(source_printer *p, const hn_line *line) {
     hn_strbuf_puts(p->out, "}, ");
     hn_source_where(p, line->origin);
     hn_strbuf_puts(p->out, "};\n");
+}
+
+static void put_extern(source_printer *p, const hn_line *line) {
+    hn_source_extern_facts(p, line, p->next_extern++);
     begin_line(p);
     hn_strbuf_puts(p->out, "TRY(extern_run(m, &f, b, p));\n");
 }
@@ -124,36 +129,63 @@ static void put_bytes(source_printer *p, hn_wbuf buffer) {
     else hn_source_number(p, at->bytes);
 }
 
+/* Between which memories: of the host, to and from the device, on it. */
+static const char *copy_words(const source_printer *p, const hn_line *line) {
+    const bool to = hn_source_is_remote(p, line->buffer), from = hn_source_is_remote(p, line->from);
+    if (!to && !from) return "memmove(";
+    return to && from ? "TRY(device_copy(m, "
+           : to       ? "TRY(device_copy_in(m, "
+                      : "TRY(device_copy_out(m, ";
+}
+
 static void put_copy(source_printer *p, const hn_line *line) {
+    const bool is_of_host = hn_line_device(p->w, line) == HN_DEVICE_CPU;
     begin_line(p);
-    hn_strbuf_puts(p->out, "memmove(");
+    hn_strbuf_puts(p->out, copy_words(p, line));
     hn_source_address(p, line->buffer, 0, 1);
     hn_strbuf_puts(p->out, ", ");
     hn_source_address(p, line->from, 0, 1);
-    hn_strbuf_puts(p->out, ", (size_t)n_min(");
+    hn_strbuf_puts(p->out, is_of_host ? ", (size_t)n_min(" : ", n_min(");
     put_bytes(p, line->buffer);
     hn_strbuf_puts(p->out, ", ");
     put_bytes(p, line->from);
-    hn_strbuf_puts(p->out, "));\n");
+    hn_strbuf_puts(p->out, is_of_host ? "));\n" : ")));\n");
 }
 
-static hn_status put_zero(source_printer *p, const hn_line *line) {
-    if (hn_line_device(p->w, line) != HN_DEVICE_CPU)
-        return HN_ERROR(HN_UNSUPPORTED, "a workspace on %s that is zeroed has no form in C yet",
-                        hn_device_name(hn_line_device(p->w, line)));
+/* Brings the element that a line decides by to the host, if the device has it: then it has a name. */
+static uint32_t fetch_element(source_printer *p, const hn_woperand *o) {
+    if (!hn_source_is_remote(p, hn_wrapper_root(p->w, o->buffer))) return 0;
+    const uint32_t number = ++p->next_element;
     begin_line(p);
-    hn_strbuf_puts(p->out, "memset(");
+    PUTS("uint8_t e%u[8] = {0};\n", number);
+    begin_line(p);
+    PUTS("TRY(device_read(m, e%u, ", number);
+    put_element(p, o);
+    PUTS(", %u));\n", hn_dtype_facts(o->dtype)->size_bytes);
+    return number;
+}
+
+/* The address of the element, from fetch_element. */
+static void put_fetched(source_printer *p, const hn_woperand *o, uint32_t number) {
+    if (number) PUTS("e%u", number);
+    else put_element(p, o);
+}
+
+static void put_zero(source_printer *p, const hn_line *line) {
+    const bool is_of_host = hn_line_device(p->w, line) == HN_DEVICE_CPU;
+    begin_line(p);
+    hn_strbuf_puts(p->out, is_of_host ? "memset(" : "TRY(device_zero(m, ");
     hn_source_address(p, line->buffer, 0, 1);
-    hn_strbuf_puts(p->out, ", 0, (size_t)");
+    hn_strbuf_puts(p->out, is_of_host ? ", 0, (size_t)" : ", ");
     put_bytes(p, line->buffer);
-    hn_strbuf_puts(p->out, ");\n");
-    return NULL;
+    hn_strbuf_puts(p->out, is_of_host ? ");\n" : "));\n");
 }
 
 static void put_assert(source_printer *p, const hn_line *line) {
+    const uint32_t element = fetch_element(p, &line->operands[0]);
     begin_line(p);
     hn_strbuf_puts(p->out, "if (!*(");
-    put_element(p, &line->operands[0]);
+    put_fetched(p, &line->operands[0], element);
     hn_strbuf_puts(p->out, ")) return fail(m, \"%s: assertion failed: %s\", ");
     hn_source_where(p, line->origin);
     hn_strbuf_puts(p->out, ", ");
@@ -165,9 +197,10 @@ static hn_status put_define(source_printer *p, const hn_line *line) {
     uint32_t symbol;
     if (!hn_wsymbols_find(&p->numbering->symbols, line->symbol, &symbol))
         return HN_ERROR(HN_INTERNAL, "a line defines a symbol that nobody has listed");
+    const uint32_t element = fetch_element(p, &line->operands[0]);
     begin_line(p);
     PUTS("TRY(define_%u(m, number_at(", symbol - p->first_late);
-    put_element(p, &line->operands[0]);
+    put_fetched(p, &line->operands[0], element);
     PUTS(", (model_type)%u), ", (unsigned)line->operands[0].dtype);
     hn_source_where(p, line->origin);
     hn_strbuf_puts(p->out, "));\n");
@@ -180,9 +213,10 @@ static hn_status put_cond(source_printer *p, uint32_t at) {
     const hn_line *line = &p->w->lines.items[at];
     const uint32_t otherwise = at + 1 + line->then_count;
     const bool has_otherwise = hn_wrapper_count_steps(p->w, otherwise, line->otherwise_count) > 0;
+    const uint32_t element = fetch_element(p, &line->operands[0]);
     begin_line(p);
     hn_strbuf_puts(p->out, "if (*(");
-    put_element(p, &line->operands[0]);
+    put_fetched(p, &line->operands[0], element);
     hn_strbuf_puts(p->out, ")) {");
     put_origin(p, line);
     hn_strbuf_putc(p->out, '\n');
@@ -234,9 +268,10 @@ static hn_status put_loop(source_printer *p, uint32_t at) {
     HN_TRY(put_forget(p, at + 1, body));
     HN_TRY(put_range(p, at + 1, body));
     if (!line->rounds) {
+        const uint32_t element = fetch_element(p, &line->operands[0]);
         begin_line(p);
         hn_strbuf_puts(p->out, "if (!*(");
-        put_element(p, &line->operands[0]);
+        put_fetched(p, &line->operands[0], element);
         hn_strbuf_puts(p->out, ")) break;\n");
     }
     HN_TRY(put_forget(p, body, end));
@@ -255,12 +290,20 @@ static void put_call(source_printer *p, const hn_line *line) {
     hn_strbuf_putc(p->out, '\n');
     p->depth++;
     hn_source_debug_begin(p, line);
-    if (line->kind == HN_LINE_KERNEL) put_kernel(p, line);
-    else put_extern(p, line);
+    const bool is_of_host = line->device == HN_DEVICE_CPU;
+    if (line->kind == HN_LINE_KERNEL && is_of_host) put_kernel(p, line);
+    else if (line->kind == HN_LINE_KERNEL) hn_source_device_kernel(p, line);
+    else if (is_of_host) put_extern(p, line);
+    else hn_source_device_extern(p, line);
     hn_source_debug_end(p);
     p->depth--;
     begin_line(p);
     hn_strbuf_puts(p->out, "}\n");
+}
+
+static void put_wait(source_printer *p) {
+    begin_line(p);
+    hn_strbuf_puts(p->out, "TRY(device_wait(m));\n");
 }
 
 /* A line, with the lines inside it. Recursion is bounded by the depth that the verifier accepts. */
@@ -275,12 +318,12 @@ static hn_status put_line(source_printer *p, uint32_t at) {
     case HN_LINE_KERNEL:
     case HN_LINE_EXTERN: put_call(p, line); return NULL;
     case HN_LINE_COPY: put_copy(p, line); return NULL;
-    case HN_LINE_ZERO: return put_zero(p, line);
+    case HN_LINE_ZERO: put_zero(p, line); return NULL;
     case HN_LINE_ASSERT: put_assert(p, line); return NULL;
     case HN_LINE_DEFINE: return put_define(p, line);
     case HN_LINE_COND: return put_cond(p, at);
     case HN_LINE_LOOP: return put_loop(p, at);
-    case HN_LINE_WAIT: break;
+    case HN_LINE_WAIT: put_wait(p); return NULL;
     }
     return HN_ERROR(HN_UNSUPPORTED, "a line of kind %d has no form in C yet", (int)line->kind);
 }

@@ -43,6 +43,11 @@ static uint32_t count_states(const hn_wrapper *w) {
     return count;
 }
 
+static void put_code_files(const hn_to_source *s, hn_strbuf *out) {
+    for (uint32_t k = 0; k < s->code_count; k++)
+        hn_strbuf_printf(out, "%s" HN_STR_FMT, k ? " " : "", HN_STR_ARG(s->code_files[k]));
+}
+
 static hn_status put_word(const hn_to_source *s, hn_str word, bool in_comment, hn_strbuf *out) {
     const hn_wrapper *w = s->numbering->w;
     if (hn_str_eq(word, HN_STR("NAME"))) hn_source_comment(out, s->model);
@@ -56,6 +61,9 @@ static hn_status put_word(const hn_to_source *s, hn_str word, bool in_comment, h
         hn_strbuf_append(out, s->kernel_flags.ptr, s->kernel_flags.len);
     else if (hn_str_eq(word, HN_STR("EXTERNS")))
         hn_strbuf_puts(out, hn_source_has_externs(w) ? "externs.c" : "");
+    else if (hn_str_eq(word, HN_STR("DEVICE")))
+        hn_strbuf_puts(out, hn_source_device(w) == HN_DEVICE_CPU ? "" : "device.c kernels.c");
+    else if (hn_str_eq(word, HN_STR("CODE"))) put_code_files(s, out);
     else if (hn_str_eq(word, HN_STR("EXTERN_FLAGS")))
         hn_strbuf_append(out, s->extern_flags.ptr, s->extern_flags.len);
     else if (hn_str_eq(word, HN_STR("LIBRARY")))

@@ -119,28 +119,39 @@ static void put_expr_comment(source_printer *p, uint32_t node) {
 
 /* --- addresses --- */
 
-static void put_base(source_printer *p, hn_wbuf buffer) {
+static void put_base(source_printer *p, hn_wbuf buffer, bool is_remote) {
     const hn_wplace *at = &p->numbering->places.buffers[buffer];
     switch (at->kind) {
-    case HNB_BUFFER_INPUT: PUTS("m->inputs[%u]", at->source); break;
+    case HNB_BUFFER_INPUT:
+        PUTS(is_remote ? "m->device_inputs[%u].bytes" : "m->inputs[%u]", at->source);
+        break;
     case HNB_BUFFER_OUTPUT: PUTS("m->blocks[%u]", p->blocks[buffer]); break;
     case HNB_BUFFER_SLOT: PUTS("m->slots[%u].bytes", at->source); break;
     case HNB_BUFFER_TEMP:
-        hn_strbuf_puts(p->out, "m->workspace.bytes + "), hn_source_number(p, at->offset);
+        PUTS("m->%sworkspace.bytes + ", is_remote ? "device_" : "");
+        hn_source_number(p, at->offset);
         break;
     default:
         if (p->owns[at->source])
             PUTS("m->owns[%u].bytes + %" PRIu64, p->owns[at->source] - 1, at->byte_offset);
+        else if (is_remote)
+            PUTS("m->device_weights.bytes + %" PRIu64,
+                 p->device_offsets[at->source] + at->byte_offset);
         else PUTS("m->weights + %" PRIu64, p->source->weight_offsets[at->source] + at->byte_offset);
     }
 }
 
-void hn_source_address(source_printer *p, hn_wbuf buffer, hn_expr offset, uint32_t elem_bytes) {
-    put_base(p, buffer);
+static void put_address(source_printer *p, hn_wbuf buffer, hn_expr offset, uint32_t elem_bytes,
+                        bool is_remote) {
+    put_base(p, buffer, is_remote);
     if (!offset || hn_sym_is_value(p->w->sym, offset, 0)) return;
     hn_strbuf_puts(p->out, " + ");
     hn_source_number(p, offset);
     if (elem_bytes != 1) PUTS(" * %u", elem_bytes);
+}
+
+void hn_source_address(source_printer *p, hn_wbuf buffer, hn_expr offset, uint32_t elem_bytes) {
+    put_address(p, buffer, offset, elem_bytes, hn_source_is_remote(p, buffer));
 }
 
 /* --- what is known when --- */
@@ -156,12 +167,16 @@ static void mark_size(source_printer *p, hn_expr e) {
 static void mark_sizes_of_line(source_printer *p, const hn_line *line) {
     for (uint32_t k = 0; k < line->operand_count; k++)
         if (line->operands[k].buffer) mark_size(p, hn_woperand_offset(p->w, &line->operands[k]));
-    if (line->kind == HN_LINE_KERNEL) mark_size(p, line->extent), mark_size(p, line->scratch_bytes);
+    if (!line->kernel) return;
+    mark_size(p, line->extent), mark_size(p, line->scratch_bytes);
+    for (uint32_t t = 1; line->others && t < p->w->target_count; t++)
+        mark_size(p, line->others[t - 1].extent), mark_size(p, line->others[t - 1].scratch_bytes);
 }
 
 static void mark_sizes(source_printer *p) {
     const hn_wrapper *w = p->w;
-    mark_size(p, p->numbering->plan->workspaces[HN_DEVICE_CPU]);
+    for (uint32_t k = 0; k < HN_DEVICE_KIND_COUNT; k++)
+        mark_size(p, p->numbering->plan->workspaces[k]);
     for (hn_wbuf k = 1; k < w->buffers.count; k++) {
         const hn_wplace *at = &p->numbering->places.buffers[k];
         mark_size(p, at->bytes), mark_size(p, at->offset);
@@ -189,6 +204,10 @@ static void find_stages(source_printer *p) {
     }
 }
 
+static bool is_host_extern(const hn_line *line) {
+    return line->kind == HN_LINE_EXTERN && line->device == HN_DEVICE_CPU;
+}
+
 static void number_things(source_printer *p) {
     const hn_wplaces *places = &p->numbering->places;
     for (uint32_t k = 1; k < places->storages.count; k++)
@@ -197,7 +216,8 @@ static void number_things(source_printer *p) {
         if (places->buffers[k].kind == HNB_BUFFER_OUTPUT) p->blocks[k] = p->block_count++;
     p->slot_count = p->numbering->plan->slot_count;
     for (uint32_t k = 0; k < p->w->lines.count; k++)
-        p->extern_count += p->w->lines.items[k].kind == HN_LINE_EXTERN;
+        p->extern_count += is_host_extern(&p->w->lines.items[k]);
+    hn_source_device_count(p);
 }
 
 /* --- tables --- */
@@ -417,6 +437,7 @@ static void put_symbols(source_printer *p) {
 }
 
 static void put_kernels(source_printer *p) {
+    if (p->device != HN_DEVICE_CPU) return; /* source_device.c */
     for (hn_wkernel k = 1; k < p->w->kernels.count; k++)
         PUTS("kernel " HN_STR_FMT ";\n", HN_STR_ARG(p->w->kernels.items[k].name));
     hn_strbuf_putc(p->out, '\n');
@@ -497,8 +518,12 @@ static void put_memory(source_printer *p, uint32_t stage) {
         const hn_wplace *at = &p->numbering->places.buffers[k];
         if (at->kind != HNB_BUFFER_OUTPUT && at->kind != HNB_BUFFER_SLOT) continue;
         if (p->stages[node_of(p, at->bytes)] != stage) continue;
-        if (at->kind == HNB_BUFFER_OUTPUT) PUTS("    TRY(take_block(m, %u, ", p->blocks[k]);
-        else PUTS("    TRY(reserve(m, &m->slots[%u], ", at->source);
+        const bool is_remote = hn_source_is_remote(p, k);
+        if (at->kind == HNB_BUFFER_OUTPUT)
+            PUTS("    TRY(%s(m, %u, ", is_remote ? "device_block" : "take_block", p->blocks[k]);
+        else
+            PUTS("    TRY(%s(m, &m->slots[%u], ", is_remote ? "device_reserve" : "reserve",
+                 at->source);
         hn_source_number(p, at->bytes);
         hn_strbuf_puts(p->out, "));\n");
     }
@@ -518,6 +543,11 @@ static void put_begin(source_printer *p) {
     hn_strbuf_puts(p->out, "    TRY(reserve(m, &m->workspace, ");
     hn_source_number(p, p->numbering->plan->workspaces[HN_DEVICE_CPU]);
     hn_strbuf_puts(p->out, "));\n");
+    if (p->device != HN_DEVICE_CPU) {
+        hn_strbuf_puts(p->out, "    TRY(device_reserve(m, &m->device_workspace, ");
+        hn_source_number(p, p->numbering->plan->workspaces[p->device]);
+        hn_strbuf_puts(p->out, "));\n");
+    }
     put_memory(p, 0);
     hn_strbuf_puts(p->out, "    return 0;\n}\n\n");
 }
@@ -555,8 +585,8 @@ static void put_content(source_printer *p) {
         const hn_woutput *o = &p->w->outputs.items[k];
         if (o->kind == HN_WOUTPUT_SCALAR) continue;
         PUTS("    case %u: return ", k);
-        hn_source_address(p, hn_wrapper_root(p->w, o->buffer), hn_woutput_offset(p->w, o),
-                          hn_dtype_facts(o->dtype)->size_bytes);
+        put_address(p, hn_wrapper_root(p->w, o->buffer), hn_woutput_offset(p->w, o),
+                    hn_dtype_facts(o->dtype)->size_bytes, hn_source_output_is_remote(p, o));
         hn_strbuf_puts(p->out, ";\n");
     }
     hn_strbuf_puts(p->out, "    }\n    return NULL;\n}\n\n");
@@ -580,8 +610,11 @@ static void put_program(source_printer *p) {
          p->block_count, p->slot_count, p->own_count, p->extern_count);
     PUTS("    .input = inputs, .output = outputs, .own = owns, .features = features,\n"
          "    .block_output = block_outputs, .state_output = state_outputs,\n"
-         "    .begin = begin, .steps = steps, .content = content, .externs_close = %s,\n};\n",
+         "    .begin = begin, .steps = steps, .content = content, .externs_close = %s,\n",
          p->extern_count ? "externs_close" : "NULL");
+    if (p->device != HN_DEVICE_CPU)
+        hn_strbuf_puts(p->out, "    .device = &device_cuda, .places = &places,\n");
+    hn_strbuf_puts(p->out, "};\n");
 }
 
 static hn_status print(source_printer *p) {
@@ -600,45 +633,52 @@ static hn_status print(source_printer *p) {
     HN_TRY(hn_source_steps(p));
     put_content(p);
     HN_TRY(hn_source_debug_table(p));
+    if (p->device != HN_DEVICE_CPU) hn_source_device_tables(p);
     put_program(p);
     return hn_strbuf_status(p->out);
 }
 
 bool hn_source_calls(const hn_wrapper *w, hn_extern_kind kind) {
     for (uint32_t k = 0; k < w->lines.count; k++)
-        if (w->lines.items[k].kind == HN_LINE_EXTERN && w->lines.items[k].extern_kind == kind)
+        if (is_host_extern(&w->lines.items[k]) && w->lines.items[k].extern_kind == kind)
             return true;
     return false;
 }
 
 bool hn_source_has_externs(const hn_wrapper *w) {
     for (uint32_t k = 0; k < w->lines.count; k++)
-        if (w->lines.items[k].kind == HN_LINE_EXTERN) return true;
+        if (is_host_extern(&w->lines.items[k])) return true;
     return false;
 }
 
-static hn_status check_devices(const hn_wrapper *w) {
+hn_device_kind hn_source_device(const hn_wrapper *w) {
     for (hn_wbuf b = 1; b < w->buffers.count; b++)
-        if (w->buffers.items[b].device != HN_DEVICE_CPU)
-            return HN_ERROR(HN_UNSUPPORTED,
-                            "there is no C source of programs for %s; compile it for a CPU",
-                            hn_device_name(w->buffers.items[b].device));
-    return NULL;
+        if (w->buffers.items[b].device != HN_DEVICE_CPU) return w->buffers.items[b].device;
+    return HN_DEVICE_CPU;
+}
+
+static hn_status check_device(const source_printer *p) {
+    if (p->device == HN_DEVICE_CPU || p->device == HN_DEVICE_CUDA) return NULL;
+    return HN_ERROR(HN_UNSUPPORTED,
+                    "there is no C source of programs for %s; compile it for a CPU or for CUDA",
+                    hn_device_name(p->device));
 }
 
 hn_status hn_wrapper_to_source(const hn_to_source *source, hn_strbuf *out) {
     const hn_wnumbering *n = source->numbering;
-    HN_TRY(check_devices(n->w));
     source_printer p = {.source = source,
                         .w = n->w,
                         .numbering = n,
                         .nodes = n->nodes.items,
                         .out = out,
                         .node_count = n->nodes.count,
-                        .first_late = n->symbols.solved_count};
+                        .first_late = n->symbols.solved_count,
+                        .device = hn_source_device(n->w)};
+    HN_TRY(check_device(&p));
     HN_NEW(source->arena, p.stages, p.node_count);
     HN_NEW(source->arena, p.is_size, p.node_count);
     HN_NEW(source->arena, p.owns, n->places.storages.count);
+    HN_NEW(source->arena, p.device_offsets, n->places.storages.count);
     HN_NEW(source->arena, p.blocks, p.w->buffers.count);
     HN_NEW(source->arena, p.symbol_numbers, (size_t)n->symbols.count + 1);
     find_stages(&p);

@@ -12,7 +12,12 @@ typedef struct hn_to_source {
     hn_str model;                   /* its name for people; may be empty */
     hn_str target, kernel_flags; /* of the kernels: "x86-64-v3", "-O2 -fwrapv ... -mavx2 -mfma" */
     hn_str features;             /* that they need, each name closed by a NUL: "avx2\0fma\0" */
-    uint32_t kernel_files;       /* kernels_0.c and on */
+    uint32_t kernel_files;       /* kernels_0.c and on; 0: the kernels are for a device ... */
+    const hn_str *targets;       /* ... and for these, the best first; of each ... */
+    uint32_t target_count;
+    const hn_str
+        *code_files; /* ... files of machine code, by the numbers that kernels have as object */
+    uint32_t code_count;
     const uint64_t
         *weight_offsets; /* per storage of `numbering`: bytes behind the head of weights.bin */
     uint64_t weights_bytes, weights_id;
@@ -21,7 +26,9 @@ typedef struct hn_to_source {
     hn_arena *arena;
 } hn_to_source;
 
-/* Whether the program calls operations of the runtime. */
+/* The device that runs the kernels. */
+hn_device_kind hn_source_device(const hn_wrapper *w);
+/* Whether the host calls operations of the runtime. */
 bool hn_source_has_externs(const hn_wrapper *w);
 /* Whether it calls this one. */
 bool hn_source_calls(const hn_wrapper *w, hn_extern_kind kind);

@@ -15,7 +15,7 @@ cd "$(dirname "$0")/../.." || exit 2
 . tests/gpu/environment.sh
 device=cuda sample=1 jobs=$(nproc) limit=420 logs=${OUT:-}
 [ "$jobs" -gt 16 ] && jobs=16
-parts="row several models programs narrow ops graphs memcheck racecheck initcheck"
+parts="row several models programs source narrow ops graphs memcheck racecheck initcheck"
 
 usage() {
     sed -n '5,12s/^# \{0,1\}//p' "$0"
@@ -81,6 +81,10 @@ part_models() {
     for name in "$HENRY_TEST_MODELS"/models/*/; do echo "bash tests/models/run.sh --device $device $(basename "$name")"; done | run_programs
 }
 part_programs() { echo "bash tests/devices/run.sh $device" | run_programs; }
+# C projects, which are for CUDA and for CPUs; tests/source/run.sh has those for CPUs.
+part_source() {
+    if [ "$kind" = cuda ]; then echo "bash tests/source/gpu.sh" | run_programs; else echo "0 passed, 0 failed, 1 skipped"; fi
+}
 # bf16 and f16; importing PyTorch takes most of the time
 part_narrow() {
     for k in 0 1 2; do echo "$python tests/gpu/narrow.py --subject $build/bench_gpu_subject --device $device --part $k/3"; done | run_programs

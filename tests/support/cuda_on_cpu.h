@@ -217,6 +217,9 @@ template <class... Arguments, size_t... Numbers>
 static void call_by(void (*kernel)(Arguments...), void **a, cuda_numbers<Numbers...>) {
     kernel(*(Arguments *)a[Numbers]...);
 }
+template <class... Arguments> static unsigned count_arguments(void (*)(Arguments...)) {
+    return sizeof...(Arguments);
+}
 template <class... Arguments> static void call(void (*kernel)(Arguments...), void **a) {
     cuda_under_way[threadIdx.x].count = cuda_under_way[threadIdx.x].lots = 0;
     call_by(kernel, a, typename cuda_count<sizeof...(Arguments)>::type());

@@ -2,8 +2,10 @@
  * library has. It shares no declaration with base/cuda.h: both are written from the driver's. */
 #include "tests/support/cuda_standin.h"
 
+#include "tests/support/cuda_texts.h"
 #include "tests/support/standin_stats.h"
 
+#include <dlfcn.h>
 #include <elf.h>
 #include <math.h>
 #include <pthread.h>
@@ -472,7 +474,7 @@ typedef struct work {
     uint64_t number; /* of the event's recording */
     stream *of;      /* that recorded it then; others may since */
     function *function;
-    unsigned groups, threads;
+    unsigned groups, threads, shared;
     cuda_standin_run_fn run; /* of FOREIGN; `args`: `bytes` of its user */
     uint64_t args[];         /* of a launch */
 } work;
@@ -1018,6 +1020,7 @@ struct module {
     function *functions[KERNELS_MAX];
     uint32_t count;
     bool is_cubin;
+    void *text; /* of CUDA C++ that the CPU runs; NULL: it is no such module */
 };
 
 static function *add_function(module *m, const char *name) {
@@ -1031,7 +1034,60 @@ static function *add_function(module *m, const char *name) {
     return f;
 }
 
+/* ---- texts that the CPU runs: see cuda_texts.h ---- */
+
+static struct {
+    cuda_texts_load_fn load;
+    cuda_texts_arguments_fn arguments;
+    cuda_texts_call_fn call;
+    cuda_texts_free_fn free;
+} texts;
+
+static void load_texts(void) {
+    const char *path = getenv("HENRY_CUDA_TEXTS");
+    void *library = path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+    if (!library) die("HENRY_CUDA_TEXTS does not name the library cuda_texts", NULL);
+    *(void **)&texts.load = dlsym(library, "cuda_texts_load");
+    *(void **)&texts.arguments = dlsym(library, "cuda_texts_arguments");
+    *(void **)&texts.call = dlsym(library, "cuda_texts_call");
+    *(void **)&texts.free = dlsym(library, "cuda_texts_free");
+    if (!texts.load || !texts.arguments || !texts.call || !texts.free)
+        die("the library cuda_texts lacks a function", NULL);
+}
+
+/* The name of a file, up to the end of the line. */
+static int read_name(module *m, const char *name) {
+    char path[4096];
+    if (!texts.load) load_texts();
+    snprintf(path, sizeof path, "%.*s", (int)strcspn(name, "\n"), name);
+    m->text = texts.load(path);
+    return SUCCESS;
+}
+
+/* Its kernels become known when somebody asks for them. */
+static function *find_in_text(module *m, const char *name) {
+    const uint32_t args = m->text ? texts.arguments(m->text, name) : 0;
+    if (!args) return NULL;
+    function *f = add_function(m, name);
+    f->args = args;
+    return f;
+}
+
+/* Arguments are addresses of the device, whose bytes are elsewhere, or numbers. */
+static void run_text(const work *w) {
+    uint64_t values[ARGS_MAX];
+    void *arguments[ARGS_MAX];
+    const function *f = w->function;
+    for (uint32_t k = 0; k < f->args; k++) {
+        values[k] = is_address(w->args[k]) ? (uintptr_t)bytes_at(w->args[k], 0) : w->args[k];
+        arguments[k] = &values[k];
+    }
+    texts.call(f->module->text, f->name, arguments, w->groups, w->threads, w->shared);
+}
+
 static int read_text(module *m, const char *text) {
+    static const char head[] = "standin text ";
+    if (strncmp(text, head, sizeof head - 1) == 0) return read_name(m, text + sizeof head - 1);
     for (const char *line = strchr(text, '\n'); line; line = strchr(line + 1, '\n')) {
         char name[128];
         int args, shared, threads;
@@ -1119,6 +1175,7 @@ EXPORT int cuModuleUnload(module *m) {
     pthread_mutex_lock(&lock);
     check(m, MODULE, "no module");
     run_all(m->context);
+    if (m->text) texts.free(m->text);
     m->o.is_gone = true;
     for (uint32_t k = 0; k < m->count; k++) m->functions[k]->o.is_gone = true;
     standin.modules--;
@@ -1135,7 +1192,8 @@ EXPORT int cuModuleGetFunction(function **out, module *m, const char *name) {
             *out = m->functions[k];
             return end(SUCCESS);
         }
-    return end(NOT_FOUND);
+    *out = find_in_text(m, name);
+    return end(*out ? SUCCESS : NOT_FOUND);
 }
 
 EXPORT int cuFuncGetAttribute(int *out, int attribute, function *f);
@@ -1198,6 +1256,7 @@ EXPORT int cuLaunchKernel(function *f, unsigned gx, unsigned gy, unsigned gz, un
     w->function = f;
     w->groups = gx * gy * gz;
     w->threads = bx * by * bz;
+    w->shared = shared;
     for (uint32_t k = 0; k < f->args; k++) memcpy(&w->args[k], params[k], sizeof w->args[k]);
     standin.launches++;
     return end(SUCCESS);
@@ -1300,6 +1359,10 @@ static void run_launch(context *c, const work *w) {
     for (uint32_t k = 0; k < f->args; k++)
         if (is_address(w->args[k])) (void)bytes_at(w->args[k], 0);
     if (run_stats(w) || f->module->is_cubin) return;
+    if (f->module->text) {
+        run_text(w);
+        return;
+    }
     if (strcmp(f->name, "gather") == 0) run_gather(w);
     if (strcmp(f->name, "sum") == 0) run_sum(w);
     if (strcmp(f->name, "spin") == 0) run_spin(w);

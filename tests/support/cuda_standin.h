@@ -10,7 +10,9 @@
  *     NAME ARGUMENTS STATIC_SHARED THREADS_MAX
  *
  * with -1 arguments if their number is not to be told. Kernels of a few names compute
- * (run_launch in cuda_standin.c); others do nothing.
+ * (run_launch in cuda_standin.c); others do nothing. Or it is one line, "standin text FILE.cu": then
+ * the kernels are those of this file, which the CPU runs (cuda_texts.h); HENRY_CUDA_TEXTS names the
+ * library for that.
  *
  * HENRY_CUDA_STANDIN sets numbers for whole programs: "devices=2,arch=80,driver=12040,fail=7,code=2".
  *

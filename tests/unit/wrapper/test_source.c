@@ -16,8 +16,11 @@ static hn_status print(const char *text, hn_arena *arena, hn_strbuf *out) {
     HN_TRY(hn_wrapper_parse(arena, sym, hn_str_of(text), &w));
     HN_TRY(hn_wrapper_plan(w, &plan));
     HN_TRY(hn_wrapper_number(w, &plan, arena, &numbering));
-    const hn_to_source source = {
-        .numbering = &numbering, .weight_offsets = offsets, .arena = arena};
+    const hn_to_source source = {.numbering = &numbering,
+                                 .targets = &(hn_str){"sm_90a", 6},
+                                 .target_count = 1,
+                                 .weight_offsets = offsets,
+                                 .arena = arena};
     return hn_wrapper_to_source(&source, out);
 }
 
@@ -98,6 +101,67 @@ TEST(mutations_are_states_or_changed_inputs) {
              "}\n",
              "{\"x\", (model_kind)0, (model_type)2, 1, 1, \"[4]\", {4}},",
              "block_outputs[] = {0, -1}, state_outputs[] = {-1}");
+}
+
+/* Lines of a GPU, and of the host between them: copies, an operation of the host, what the host asks of
+ * the data. */
+TEST(lines_of_a_device) {
+    EXPECT_C(
+        "wrapper {\n"
+        "  symbol size s0 in [2, 64] hint 16\n"
+        "  buffer b1 : input f32[s0, 4] strides [4, 1] on cuda source 0 name \"x\"\n"
+        "  buffer b2 : temp f32[s0, 4] strides [4, 1] on cuda bytes(16*s0)\n"
+        "  buffer b3 : temp f32[s0, 4] strides [4, 1] bytes(16*s0)\n"
+        "  buffer b4 : temp f32[s0, 4] strides [4, 1] bytes(16*s0)\n"
+        "  buffer b5 : temp i64[s0, 4] strides [4, 1] bytes(32*s0)\n"
+        "  buffer b6 : temp bool[1] on cuda bytes(1)\n"
+        "  buffer b7 : output f32[s0, 4] strides [4, 1] on cuda bytes(16*s0) name \"y\"\n"
+        "  kernel k1 : object 0 name \"hn_k0\"\n"
+        "  kernel k2 : object 1 name \"hn_k1\"\n"
+        "  input \"x\" : f32[s0, 4] strides [4, 1] in b1\n"
+        "  call k1(b1 f32, out b2 f32, out b6 bool) params [s0] extent(s0) threads 64 shared 128 "
+        "on cuda\n"
+        "  copy b3 from b2\n"
+        "  wait cuda\n"
+        "  extern sort(out b4 f32, out b5 i64, b3 f32) params [s0, 4, 1, 4, 0, 1]\n"
+        "  assert(b6 bool) text \"must hold\"\n"
+        "  cond(b6 bool) {\n"
+        "    copy b7 from b4\n"
+        "  } else {\n"
+        "    copy b7 from b2\n"
+        "  }\n"
+        "  output tensor \"y\" : f32[s0, 4] strides [4, 1] in b7\n"
+        "}\n",
+        "void *const b[] = {m->device_inputs[0].bytes, m->device_workspace.bytes + ",
+        "static const launch_facts f = {0, 0, 3, 1, 64, 128, \"node ''\"};",
+        "TRY(device_launch(m, &f, b, p, n[1], NULL));",
+        "TRY(device_copy_out(m, m->workspace.bytes + ", "TRY(device_wait(m));",
+        "TRY(extern_run(m, &f, b, p));", "uint8_t e1[8] = {0};",
+        "TRY(device_read(m, e1, m->device_workspace.bytes + ", "if (!*(e1)) return fail(m, ",
+        "if (*(e2)) {\n        TRY(device_copy_in(m, m->blocks[0], m->workspace.bytes + ",
+        "    } else {\n        TRY(device_copy(m, m->blocks[0], m->device_workspace.bytes + ",
+        "TRY(device_block(m, 0, ", "TRY(device_reserve(m, &m->device_workspace, ",
+        "static const char *const targets[] = {\"sm_90a\", NULL};", "{\"hn_k1\", 1},",
+        "remote_inputs[] = {1, 0}", "remote_outputs[] = {1, 0}", ".externs = 1,",
+        ".device = &device_cuda, .places = &places,");
+}
+
+TEST(other_devices_are_refused) {
+    hn_arena arena;
+    hn_strbuf out;
+    hn_arena_init(&arena);
+    hn_strbuf_init(&out);
+    hn_status status = print("wrapper {\n"
+                             "  buffer b1 : input f32[4] on opencl source 0 name \"x\"\n"
+                             "  input \"x\" : f32[4] strides [1] in b1\n"
+                             "  output tensor \"x\" : f32[4] strides [1] in b1\n"
+                             "}\n",
+                             &arena, &out);
+    EXPECT_INT(hn_status_code(status), HN_UNSUPPORTED);
+    EXPECT(strstr(hn_status_message(status), "no C source of programs for opencl"));
+    hn_status_free(status);
+    hn_strbuf_deinit(&out);
+    hn_arena_deinit(&arena);
 }
 
 /* Names come from the model: they must not end a string or a comment, or begin a trigraph. */

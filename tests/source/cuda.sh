@@ -1,0 +1,146 @@
+#!/usr/bin/env bash
+# C projects of `henry compile --emit source --target sm_90a`, without a GPU. They run on a stand-in for the driver, which looks at the
+# order of calls, arguments and lifetimes (tests/support/cuda_standin.h). Their kernels are run by the CPU, from the text of the projects
+# (tests/support/cuda_on_cpu.c): results are near PyTorch's, within the tolerances of the example. Operations are done by stand-ins
+# of cuBLASLt and cuDNN, and once more by kernels. tests/source/gpu.sh is for a real GPU.
+#     tests/source/cuda.sh [MODEL]...
+set -u
+cd "$(dirname "$0")/../.." || exit 2
+build=${HENRY_TEST_BUILD:-build}
+export HENRY_TEST_MODELS=${HENRY_TEST_MODELS:-../shared}
+. tests/source/cuda_projects.sh
+passed=0 failed=0 skipped=0
+if [ "$(uname -m)" != x86_64 ] || ! command -v "${CXX:-g++}" >/dev/null; then
+    echo "skipped: kernels are run by the CPU on x86-64, with a C++ compiler"
+    echo "0 passed, 0 failed, 1 skipped"
+    exit 0
+fi
+work=$(mktemp -d) || exit 2
+trap 'rm -rf "$work"' EXIT
+unset CC AR CFLAGS LDFLAGS MAKEFLAGS CPATH LIBRARY_PATH NVCC HENRY_DEBUG_TENSORS
+export OMP_NUM_THREADS=2 LD_LIBRARY_PATH=$build/cuda_standin HENRY_CUDA_TEXTS=$PWD/$build/cuda_texts/libcuda_texts.so
+case $build in /*) HENRY_CUDA_TEXTS=$build/cuda_texts/libcuda_texts.so ;; esac
+lt=$build/cublaslt_standin/libcublasLt.so.13 dnn=$build/cudnn_standin/libcudnn.so.9
+folder=$work/project
+
+# check NAME COMMAND...: what it says is shown when it fails
+check() {
+    local name=$1
+    shift
+    if "$@" >"$work/log" 2>&1; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "FAILED $name"
+        head -20 "$work/log"
+    fi
+}
+
+# In the place of machine code: the name of the text, for the stand-in. Without NVRTC a project comes without code.
+name_texts() {
+    local f
+    for f in "$folder"/kernels_*.cu; do
+        f=$(basename "$f" .cu)
+        echo "standin text $folder/$f.cu" >"$work/line"
+        case $f in *.compute_*) f=$f.ptx ;; *) f=$f.cubin ;; esac
+        cmp -s "$work/line" "$folder/$f" || cp "$work/line" "$folder/$f"
+    done
+}
+make_texts() {
+    rm -f "$folder"/kernels_*
+    HENRY_NVRTC=/nonexistent emit "${1:-sm_90a}" && name_texts && build_project
+}
+
+run() { "$folder/example" -w "$folder/weights.bin" "$@"; }
+libraries() { HENRY_CUBLASLT=$lt HENRY_CUDNN=$dnn "$@"; }
+kernels() { HENRY_CUBLASLT=off HENRY_CUDNN=off "$@"; }
+
+# Results as PyTorch has stored them, by libraries and by kernels.
+values() {
+    describe "$1"
+    check "$1: the project is built" make_texts || return
+    check "$1: libraries" libraries run "${inputs[@]}" "${expected[@]}"
+    check "$1: kernels" kernels run "${inputs[@]}" "${expected[@]}"
+}
+
+# What the model changes: as the CPU changes it.
+changes() {
+    local f
+    rm -rf "$work/module" "$work/out"
+    mkdir "$work/out"
+    "$build/henry" run "$file" "${inputs[@]}" -d "$work/module" -q || return 1
+    libraries run "${inputs[@]}" -n 1 -o "$work/out" >/dev/null || return 1
+    for f in "$work"/module/mutated_*.npy; do cmp <(content "$f") <(content "$work/out/$(basename "$f")") || return 1; done
+}
+
+# array TYPE SHAPE BYTES: a .npy file
+array() { printf "\223NUMPY\1\0\166\0%-117s\n%b" "{'descr': '$1', 'fortran_order': False, 'shape': $2, }" "$3"; }
+
+says() {
+    local wanted=$1
+    shift
+    "$@" >"$work/said" 2>&1 && { echo "it does not fail"; return 1; }
+    grep -qF "$wanted" "$work/said" || { cat "$work/said"; return 1; }
+}
+
+# NVRTC's code comes along, and is what the project itself makes. The stand-in takes it; its kernels compute nothing then.
+same_code() {
+    local f
+    libraries run || return 1
+    mkdir -p "$work/code" && cp "$folder"/*.cubin "$work/code" || return 1
+    NVRTC=$nvrtc make -s -C "$folder" code || return 1
+    for f in "$work"/code/*.cubin; do cmp "$f" "$folder/$(basename "$f")" || return 1; done
+}
+code() {
+    local nvrtc=${HENRY_NVRTC:-}
+    [ -n "$nvrtc" ] || nvrtc=$(ls "$build"/cuda/libnvrtc.so.* 2>/dev/null | head -1)
+    describe mlp
+    rm -f "$folder"/kernels_*
+    emit sm_90a,sm_80 >"$work/why" 2>&1
+    if grep -q "without machine code" "$work/why"; then
+        echo "skipped: $(head -1 "$work/why")"
+        skipped=$((skipped + 1))
+        return
+    fi
+    check "machine code of two targets" build_project
+    check "the project makes the same machine code" same_code
+}
+
+# Two targets whose kernels are called in different ways: the GPU says which.
+targets() {
+    describe digits_cnn
+    check "two targets: the project is built" make_texts sm_80,sm_90a
+    check "two targets: sm_90" libraries run "${inputs[@]}" "${expected[@]}"
+    HENRY_CUDA_STANDIN=arch=86 check "two targets: sm_86" libraries run "${inputs[@]}" "${expected[@]}"
+    HENRY_CUDA_STANDIN=arch=75 check "no target" says "code for sm_80 does not run on cuda:0" libraries run
+    HENRY_CUDA_STANDIN=devices=0 check "no GPU" says "needs a CUDA device" libraries run
+    HENRY_CUDA_STANDIN=memory=1000 check "no memory" says "out of memory: no" libraries run
+}
+
+small() {
+    values mutate
+    check "mutate: what changes" changes
+    describe assert
+    check "assert: the project is built" make_texts
+    check "an assertion" says "assertion failed" libraries run
+    values branch
+    describe embed
+    check "embed: the project is built" make_texts
+    array '<i8' '(1, 2)' '\1\0\0\0\0\0\0\0\143\0\0\0\0\0\0\0' >"$work/index.npy"
+    array '<i4' '(1, 2)' '\0\0\0\0\0\0\0\0' >"$work/kinds.npy"
+    check "an index out of bounds" says "an index is out of bounds" libraries run -i "$work/index.npy" -i "$work/kinds.npy"
+    describe data
+    check "debug: the project is built" debug_project
+    check "debug: tensors of the GPU are seen" debug_stats
+}
+
+debug_project() { make_texts && build_project DEBUG=1; }
+debug_stats() {
+    HENRY_DEBUG_TENSORS=stats libraries run "${inputs[@]}" "${expected[@]}" 2>"$work/stats" || { cat "$work/stats"; return 1; }
+    grep -q "after b.*mean" "$work/stats"
+}
+
+for name in ${*:-mlp gpt2_tiny digits_cnn train_step_mlp rms_norm_backward bf16 data loops}; do values "$name"; done
+if [ $# = 0 ]; then small; targets; code; fi
+echo "$passed passed, $failed failed, $skipped skipped"
+exit $((failed != 0))
