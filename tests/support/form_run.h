@@ -17,6 +17,7 @@ typedef struct hn_forms_check {
     void *context;             /* of `plan` */
     const hn_gpu_facts *facts; /* what forms must fit on; NULL: nothing */
     hn_sched_options schedule;
+    bool reads_all; /* forms of `plan` also read what no result needs */
 } hn_forms_check;
 
 /* How many kernels were run as forms; of these, how many have an index from data, so that their traffic

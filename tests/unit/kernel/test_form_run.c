@@ -137,7 +137,8 @@ static hn_status check_graph(uint64_t seed, hn_arena *arena, hn_graph *graph,
         .plan = plan,
         .context = context,
         .facts = plan == plan_gpu ? &hn_test_gpu : NULL,
-        .schedule = {.threads = hn_test_gpu.multiprocessors, .limits = &limits}};
+        .schedule = {.threads = hn_test_gpu.multiprocessors, .limits = &limits},
+        .reads_all = plan == plan_serial};
     hn_ref_tensor inputs[HN_RANDOM_MAX_TENSORS];
     hn_forms_count count = {0};
     HN_TRY(hn_random_inputs(seed, arena, graph, 0, inputs));
