@@ -116,10 +116,11 @@ TEST(lines_of_a_device) {
         "  buffer b5 : temp i64[s0, 4] strides [4, 1] bytes(32*s0)\n"
         "  buffer b6 : temp bool[1] on cuda bytes(1)\n"
         "  buffer b7 : output f32[s0, 4] strides [4, 1] on cuda bytes(16*s0) name \"y\"\n"
+        "  buffer b8 : workspace u8[64*s0] on cuda bytes(64*s0) zeroed each\n"
         "  kernel k1 : object 0 name \"hn_k0\"\n"
         "  kernel k2 : object 1 name \"hn_k1\"\n"
         "  input \"x\" : f32[s0, 4] strides [4, 1] in b1\n"
-        "  call k1(b1 f32, out b2 f32, out b6 bool) params [s0] extent(s0) threads 64 shared 128 "
+        "  call k1(b1 f32, out b2 f32, out b6 bool) params [s0] extent(s0) threads 64 shared 128 scratch(64) in b8 "
         "on cuda\n"
         "  copy b3 from b2\n"
         "  wait cuda\n"
@@ -134,7 +135,7 @@ TEST(lines_of_a_device) {
         "}\n",
         "void *const b[] = {m->device_inputs[0].bytes, m->device_workspace.bytes + ",
         "static const launch_facts f = {0, 0, 3, 1, 64, 128, \"node ''\"};",
-        "TRY(device_launch(m, &f, b, p, n[1], NULL));",
+        "TRY(device_launch(m, &f, b, p, n[1], m->device_workspace.bytes + ", "TRY(device_zero(m, ",
         "TRY(device_copy_out(m, m->workspace.bytes + ", "TRY(device_wait(m));",
         "TRY(extern_run(m, &f, b, p));", "uint8_t e1[8] = {0};",
         "TRY(device_read(m, e1, m->device_workspace.bytes + ", "if (!*(e1)) return fail(m, ",
