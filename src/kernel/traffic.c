@@ -253,7 +253,7 @@ static hn_status add_phase(counter *c, uint32_t number) {
         a.slabs = c->kernel->slabs,
         a.slab_elems = hn_sym_hint(c->program->sym, c->kernel->slab_elems, 0);
         a.points = times(a.slabs, points_of(c, phase, false));
-        if (points) HN_TRY(add(c, a));
+        HN_TRY(add(c, a)); /* also where there are no rows */
     }
     return NULL;
 }
