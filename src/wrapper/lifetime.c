@@ -66,6 +66,15 @@ static void mention_to_end(const hn_wrapper *w, hn_wlives *l, hn_wbuf b) {
     life->last = life->end = w->lines.count;
 }
 
+/* An input that is returned as it is may be in no line. */
+static void mention_output(const hn_wrapper *w, hn_wlives *l, const hn_woutput *o) {
+    const hn_wbuf buffer = hn_wrapper_root(w, o->buffer);
+    hn_wlife *life = &l->buffers[buffer];
+    if (buffer && !life->used && w->buffers.items[buffer].kind == HN_WBUF_INPUT)
+        *life = (hn_wlife){.used = true};
+    mention_to_end(w, l, buffer);
+}
+
 /* What is zeroed once is left as zeros by one call for the next. */
 static void mention_always(const hn_wrapper *w, hn_wlives *l) {
     for (hn_wbuf b = 1; b < w->buffers.count; b++) {
@@ -142,7 +151,6 @@ hn_status hn_wrapper_lives(const hn_wrapper *w, hn_arena *arena, hn_wlives *out)
     }
     mention_always(w, out);
     HN_TRY(mention_waits(w, arena, out));
-    for (uint32_t i = 0; i < w->outputs.count; i++)
-        mention_to_end(w, out, w->outputs.items[i].buffer);
+    for (uint32_t i = 0; i < w->outputs.count; i++) mention_output(w, out, &w->outputs.items[i]);
     return NULL;
 }

@@ -270,6 +270,30 @@ TEST(donated_inputs_are_used) {
     EXPECT_INT(planned(text, HN_POOL_COMBINED, &workspace), 4096); /* b5 follows b3 */
 }
 
+/* An input that is returned, as it is or a part of it, is read behind the last line. */
+TEST(donated_inputs_that_are_returned_are_kept) {
+    static const struct {
+        const char *buffer, *line, *output;
+    } returned[] = {
+        {"", "", "f32[1024] strides [1] in b1"},
+        {"buffer b5 : view f32[512] ", "view b5 of b1 at(512) ", "f32[512] strides [1] in b5"}};
+    for (size_t k = 0; k < HN_COUNT_OF(returned); k++) {
+        char text[1024];
+        int64_t workspace;
+        snprintf(text, sizeof text,
+                 "wrapper { buffer b1 : input f32[1024] source 0 "
+                 "buffer b2 : temp f32[1024] bytes(4096) buffer b3 : temp f32[1024] bytes(4096) "
+                 "buffer b4 : output f32[16] bytes(64) %skernel k1 : object 0 "
+                 "input \"x\" donated : f32[1024] strides [1] in b1 "
+                 "call k1(out b2 f32) extent(1) call k1(b2 f32, out b3 f32) extent(1) "
+                 "call k1(b3 f32, out b4 f32) extent(1) %s"
+                 "output tensor \"y\" : f32[16] strides [1] in b4 output tensor \"x\" : %s }",
+                 returned[k].buffer, returned[k].line, returned[k].output);
+        EXPECT_INT(planned(text, HN_POOL_INTERMEDIATES, &workspace), 8192);
+        EXPECT_INT(planned(text, HN_POOL_COMBINED, &workspace), 8192);
+    }
+}
+
 /* The checker itself can fail. */
 TEST(plan_verify_finds_overlap) {
     fixture f;
