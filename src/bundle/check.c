@@ -408,6 +408,67 @@ static hn_status check_steps(const hn_bundle *b) {
     return NULL;
 }
 
+/* Marks the symbols that steps in loops define; false: there are none. */
+static bool mark_symbols(const hn_bundle *b, bool *symbols) {
+    uint64_t end = 0; /* of the loops so far */
+    bool any = false;
+    for (uint32_t i = 0; i < b->steps_count; i++) {
+        const hnb_step *s = &b->steps[i];
+        const uint64_t behind = (uint64_t)i + 1 + s->then_count + s->otherwise_count;
+        if (s->kind == HNB_STEP_LOOP && behind > end) end = behind;
+        if (s->kind == HNB_STEP_DEFINE && i < end) symbols[s->symbol] = any = true;
+    }
+    return any;
+}
+
+/* Marks the nodes whose value may be another one in each round. */
+static void mark_nodes(const hn_bundle *b, const bool *symbols, bool *nodes) {
+    for (uint32_t k = 1; k < b->nodes_count; k++) {
+        const hnb_node *n = &b->nodes[k];
+        if (n->op == HNB_OP_SYMBOL) nodes[k] = symbols[n->a];
+        if (n->op >= HNB_OP_ADD) nodes[k] = nodes[n->a] || nodes[n->b];
+    }
+}
+
+static bool is_output_steady(const hn_bundle *b, const hnb_output *o, const bool *nodes) {
+    const bool own_target = o->is_mutation && o->target_input < 0;
+    const uint32_t dims = o->kind == HNB_VALUE_TENSOR ? o->rank * (own_target ? 3 : 2) : 0;
+    for (uint32_t d = 0; d < dims; d++)
+        if (nodes[b->dims[o->dims + d]]) return false;
+    return !nodes[o->expr] && !nodes[o->offset] && !nodes[o->target_offset] &&
+           !(o->buffer && nodes[b->buffers[o->buffer].bytes]);
+}
+
+/* Memory of outputs is made once in a run, so no round may want more of it. What lies in a pool has
+ * its end checked in each round. */
+static hn_status check_steady(const hn_bundle *b, const bool *nodes) {
+    for (uint32_t i = 1; i < b->buffers_count; i++) {
+        const hnb_buffer *f = &b->buffers[i];
+        const bool is_made =
+            f->kind == HNB_BUFFER_POOL || (f->kind == HNB_BUFFER_OUTPUT && !f->source);
+        if ((is_made && nodes[f->bytes]) ||
+            (f->kind == HNB_BUFFER_OUTPUT && f->source && nodes[f->offset]))
+            return CORRUPT("buffer %u, which rounds of a loop size", i);
+    }
+    for (uint32_t i = 0; i < b->outputs_count; i++)
+        if (!is_output_steady(b, &b->outputs[i], nodes))
+            return CORRUPT("output %u, which rounds of a loop size", i);
+    return NULL;
+}
+
+static hn_status check_rounds(const hn_bundle *b) {
+    bool *nodes = calloc((size_t)b->nodes_count + b->symbols_count + 1, sizeof *nodes);
+    if (!nodes) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory to check a bundle");
+    bool *symbols = nodes + b->nodes_count + 1;
+    hn_status status = NULL;
+    if (mark_symbols(b, symbols)) {
+        mark_nodes(b, symbols, nodes);
+        status = check_steady(b, nodes);
+    }
+    free(nodes);
+    return status;
+}
+
 static hn_status check_targets(const hn_bundle *b) {
     for (uint32_t i = 0; i < b->features_count; i++)
         if (!str_ok(b, b->features[i])) return CORRUPT("feature %u", i);
@@ -545,5 +606,6 @@ hn_status hn_bundle_check(const hn_bundle *b) {
     HN_TRY(hn_bundle_check_programs(b, behind));
     HN_TRY(check_kernels(b));
     HN_TRY(check_steps(b));
+    HN_TRY(check_rounds(b));
     return check_names(b);
 }

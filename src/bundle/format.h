@@ -257,7 +257,8 @@ typedef enum hnb_step_kind {
     HNB_STEP_WAIT = 7, /* the host waits for all that `device` was given to do */
     /* with a parameter: otherwise_count steps, that often; without: then_count steps, and while
      * operand 0, a predicate, is true behind them, otherwise_count steps, and so on. The steps follow
-     * this one, none of them DEFINE */
+     * this one. What they DEFINE may be another number in each round, and is known in that round only;
+     * no output depends on it */
     HNB_STEP_LOOP = 8,
     HNB_STEP_ZERO = 9, /* `buffer` is filled with zeros */
     HNB_STEP_KIND_COUNT

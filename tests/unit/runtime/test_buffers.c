@@ -228,6 +228,37 @@ TEST(branches_of_other_steps) {
     program_deinit(&p);
 }
 
+/* Outputs get their memory once: none is sized by a number that each round of a loop defines. */
+TEST(outputs_sized_by_rounds_are_refused) {
+    program p;
+    hn_strbuf image;
+    hn_module *m = NULL;
+    program_init(&p);
+    EXPECT_OK(program_image(
+        &p,
+        "symbol data u0 in [0, 1000000] hint 8 "
+        "buffer b1 : input f32[50000] source 0 buffer b2 : input i64[] source 1 "
+        "buffer b3 : temp i64[] bytes(8) buffer b4 : temp f32[u0] bytes(4*u0) "
+        "buffer b5 : output i64[] bytes(8) " KERNELS
+        "input \"x\" : f32[50000] strides [1] in b1 input \"n\" : i64[] strides [] in b2 "
+        "copy b3 from b2 copy b5 from b2 "
+        "loop rounds(2) { define(b3 i64) symbol(u0) call k4(b1 f32, out b4 f32) extent(u0) } "
+        "output tensor \"y\" : i64[] strides [] in b5",
+        NULL, &image));
+    hnb_buffer *late = entry_of(&image, HNB_BUFFERS, 4);
+    const hn_module_options options = {.threads = 1, .skip_digest = true};
+    EXPECT_OK(hn_module_load_memory(image.ptr, image.len, false, &options, &m));
+    hn_module_release(m);
+    m = NULL;
+    EXPECT_INT(late->kind, HNB_BUFFER_SLOT);
+    late->kind = HNB_BUFFER_OUTPUT;
+    EXPECT_ERROR(hn_module_load_memory(image.ptr, image.len, false, &options, &m), HN_CORRUPT,
+                 "buffer 4, which rounds of a loop size");
+    hn_module_release(m);
+    hn_strbuf_deinit(&image);
+    program_deinit(&p);
+}
+
 /* The image of a program with the devices of its buffers changed. */
 TEST(two_other_devices_are_refused) {
     program p;
