@@ -191,6 +191,14 @@ hn_status hn_kept_grow(const hn_module *m, const hn_context *c, hn_dev *dev, hn_
     return HN_UNLIKELY(m->fill != HN_FILL_OFF) ? hn_fill_made(m, c, dev, kept) : NULL;
 }
 
+/* What is outgrown is freed when the call ends. A loop may want a little more in each round: from
+ * some times on there is half as much again, so that all of it stays in proportion to the last. */
+enum { OUTGROWN_EXACTLY = 16 };
+static size_t with_reserve(const hn_context *c, size_t bytes) {
+    const bool is_often = c->outgrown_count >= OUTGROWN_EXACTLY && bytes < SIZE_MAX / 2;
+    return is_often ? bytes + bytes / 2 : bytes;
+}
+
 /* In the middle of a call: a device may be at work with the memory of before. */
 static hn_status grow_in_call(const hn_module *m, hn_context *c, hn_dev *dev, hn_kept *kept,
                               size_t bytes) {
@@ -204,7 +212,7 @@ static hn_status grow_in_call(const hn_module *m, hn_context *c, hn_dev *dev, hn
     }
     if (kept->memory) c->outgrown[c->outgrown_count++] = (hn_device_memory){dev, kept->memory};
     *kept = (hn_kept){.cap = 0};
-    return hn_kept_grow(m, c, dev, kept, bytes);
+    return hn_kept_grow(m, c, dev, kept, with_reserve(c, bytes));
 }
 
 /* A program that this compiler made does not read a slot again that another buffer has taken over.

@@ -162,4 +162,34 @@ TEST(memory_is_freed_without_a_lock) {
     EXPECT_INT(atomic_load(&c.alive), 0);
 }
 
+/* Memory that a loop wants more of in each round: all that a call takes is in proportion to the
+ * most that a round needs, and not to the square of it. */
+TEST(loops_that_want_more_in_each_round) {
+    enum { ROUNDS = 300, MORE = 1000, MASK = (ROUNDS + 1) * MORE };
+    static uint8_t ones[MASK];
+    int64_t first = 0, count = MASK;
+    counter c = {0};
+    hn_allocator allocator = {&c, count_alloc, count_free};
+    hn_module *m = load_text(
+        "symbol data u0 in [0, 10000000] hint 8 buffer b1 : input bool[301000] source 0 "
+        "buffer b2 : input i64[] source 1 buffer b3 : output i64[] bytes(8) "
+        "buffer b4 : temp f32[u0] bytes(4*u0) " KERNELS
+        "input \"ones\" : bool[301000] strides [1] in b1 input \"n\" : i64[] strides [] in b2 "
+        "copy b3 from b2 loop rounds(300) { define(b3 i64) symbol(u0) "
+        "  call k6(b1 bool, out b4 f32) extent(1) "
+        "  call k7(b1 bool, out b3 i64) params [u0 + 1000] extent(1) } "
+        "output tensor \"y\" : i64[] strides [] in b3",
+        &(hn_module_options){.threads = 1, .allocator = &allocator});
+    memset(ones, 1, sizeof ones);
+    hn_tensor *in[2] = {tensor_of(HN_BOOL, 1, &count, NULL, ones),
+                        tensor_of(HN_I64, 0, NULL, NULL, &first)},
+              *out[1] = {NULL};
+    EXPECT_OK(hn_module_run(m, in, 2, out, 1));
+    if (out[0]) EXPECT_INT(*(int64_t *)hn_tensor_data(out[0]), ROUNDS * MORE);
+    EXPECT(atomic_load(&c.bytes) < 8 * 4 * ROUNDS * MORE);
+    hn_tensor_release(out[0]), hn_tensor_release(in[0]), hn_tensor_release(in[1]);
+    hn_module_release(m);
+    EXPECT_INT(atomic_load(&c.alive), 0);
+}
+
 TEST_MAIN
