@@ -210,16 +210,19 @@ int device_launch(model *m, const launch_facts *f, void *const *args, const long
 
 /* --- operations --- */
 
+/* How an operand is aligned, as far as libraries want to know. */
+enum { ALIGN = 64 };
+static int64_t begin_of(const void *operand) { return (int64_t)((uintptr_t)operand % ALIGN); }
+
 /* What the check compares operands with: the compiler has seen that they lie in their memory. Of
  * those whose address is another in each run it tells how they are aligned. */
 static void describe(operation *o, const extern_facts *f, void *const *operands) {
-    enum { ALIGN = 64 };
     const int64_t far = INT64_MAX / (4 * ALIGN) * ALIGN;
     o->call.knows_rooms = true;
     for (uint32_t k = 0; k < f->operands; k++) {
         o->call.dtypes[k] = f->types[k];
         o->call.rooms[k] = (hn_ext_room){far, far};
-        o->call.begins[k] = (int64_t)((uintptr_t)operands[k] % ALIGN);
+        o->call.begins[k] = begin_of(operands[k]);
         o->call.is_constant[k] = f->constants >> k & 1;
         if (o->call.is_constant[k]) o->call.operands[k] = operands[k];
     }
@@ -238,10 +241,20 @@ static hn_status prepare_call(model *m, operation *o) {
     return hn_ext_annotate(&o->call, ops->operations->prepare(m->device->dev, &o->call, &o->own));
 }
 
+/* Whether it was prepared for such a call: an operand that begins at a place that depends on sizes
+ * may have another alignment with the same parameters. */
+static bool is_prepared(const operation *o, const extern_facts *f, void *const *operands,
+                        const int64_t *params) {
+    if (!o->who || memcmp(o->params, params, f->params * sizeof *params) != 0) return false;
+    for (uint32_t k = 0; k < f->operands; k++)
+        if (o->call.begins[k] != begin_of(operands[k])) return false;
+    return true;
+}
+
 static int prepare(model *m, operation *o, const extern_facts *f, void *const *operands,
                    const int64_t *params, bool has_kernel) {
     const size_t bytes = f->params * sizeof *params;
-    if (o->who && memcmp(o->params, params, bytes) == 0) return 0;
+    if (is_prepared(o, f, operands, params)) return 0;
     TRY(forget(m, o));
     if (!o->params) o->params = malloc(bytes + 1);
     if (!o->params) return fail(m, "out of memory");

@@ -117,7 +117,51 @@ targets() {
     HENRY_CUDA_STANDIN=memory=1000 check "no memory" says "out of memory: no" libraries run
 }
 
+# An operand of a convolution that begins at a place that depends on a size: it is aligned in another way in each of these runs.
+shifted_model() {
+    cat <<'END'
+graph @shifted {
+  symbol size s0 in [2, 64] hint 6
+  input user %x : f32[s0, 33, 15, 15] "x"
+  input user %w : f32[64, 33, 3, 3] "w"
+  %n = slice(%x, dim=0, start=s0 - 2, size=2, step=1)
+  %y = aten.convolution.default(%n, %w, none, [1, 1], [0, 0], [1, 1], false, [0, 0], 1) : f32[2, 64, 13, 13]
+  output user %y "y"
+}
+END
+}
+shifted_caller() {
+    cat <<'END'
+#include "model.h"
+#include <stdio.h>
+enum { IMAGE = 33 * 225 };
+static float x[8 * IMAGE], w[64 * 33 * 9];
+int main(int argc, char **argv) {
+    char error[400];
+    model *m;
+    if (argc < 2 || model_open(argv[1], 1, &m, error, sizeof error)) return 1;
+    for (int i = 0; i < 8 * IMAGE; i++) x[i] = (float)(i / IMAGE);
+    for (int i = 0; i < 64 * 33 * 9; i++) w[i] = 1;
+    for (int s = 6; s <= 8; s++) {
+        model_array in[2] = {{x, {s, 33, 15, 15}}, {w, {64, 33, 3, 3}}}, out[1] = {{0}};
+        if (model_run(m, in, out)) return puts(model_error(m)), 1;
+        if (*(float *)out[0].data != 297.0f * (float)(s - 2)) return puts("another result"), 1;
+    }
+    model_close(m);
+    return 0;
+}
+END
+}
+build_shifted() {
+    shifted_model >"$work/shifted.hnir"
+    shifted_caller >"$work/shifted.c"
+    file=$work/shifted.hnir
+    make_texts && "${CC:-cc}" -I"$folder" -o "$work/shifted" "$work/shifted.c" "$folder/libmodel.a" -pthread -lm -ldl
+}
+
 small() {
+    check "an operand that is shifted: the project is built" build_shifted
+    check "an operand that is shifted" libraries "$work/shifted" "$folder/weights.bin"
     values mutate
     check "mutate: what changes" changes
     describe assert
