@@ -48,6 +48,7 @@ static hn_status visit_buffers(const walker *x) {
         HN_TRY(visit(x, x->places->buffers[b].offset));
     }
     if (!x->plan) return NULL;
+    if (x->plan->pool_list.count) HN_TRY(visit(x, hn_sym_int(x->w->sym, 1))); /* their stride */
     for (uint32_t k = 0; k < x->plan->pool_list.count; k++)
         HN_TRY(visit(x, x->plan->pool_list.items[k].bytes));
     return visit_list(x, x->plan->workspaces, HN_DEVICE_KIND_COUNT);

@@ -222,14 +222,15 @@ static hn_status number_buffers(bundle_emitter *e) {
     return NULL;
 }
 
-/* Pools stand behind the buffers of the program. */
+/* Pools stand behind the buffers of the program: bytes, of which there may be none. */
 static hn_status put_pools(bundle_emitter *e) {
+    const hn_expr stride = hn_sym_int(e->w->sym, 1);
     for (uint32_t k = 0; k < e->plan->pool_list.count; k++) {
         const hn_wpool *pool = &e->plan->pool_list.items[k];
-        hnb_buffer record = {.kind = HNB_BUFFER_POOL, .dtype = HN_DTYPE_U8};
+        hnb_buffer record = {.kind = HNB_BUFFER_POOL, .dtype = HN_DTYPE_U8, .rank = 1};
         if (pool->input) record.source = 1 + e->w->buffers.items[pool->input].source;
         HN_TRY(hn_emit_str(e, HN_STR(""), &record.name));
-        HN_TRY(put_shape(e, 0, NULL, NULL, &record.dims));
+        HN_TRY(put_shape(e, 1, &pool->bytes, &stride, &record.dims));
         HN_TRY(hn_emit_expr(e, pool->bytes, &record.bytes));
         HN_PUSH(e->out.arena, &e->out.buffers, record);
     }

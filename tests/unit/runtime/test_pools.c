@@ -86,6 +86,33 @@ TEST(given_outputs_of_a_pool) {
     }
 }
 
+/* Outputs, and an input that is given up, of no elements: their pool has no bytes. */
+TEST(pools_of_no_bytes) {
+    static const char sized[] =
+        "symbol size s0 in [0, 64] hint 8 buffer b1 : input f32[s0] source 0 buffer b2 : temp f32[s0] bytes(4*s0) "
+        "buffer b3 : output f32[s0] bytes(4*s0) buffer b4 : output f32[s0] bytes(4*s0) " KERNELS
+        "input \"x\" donated : f32[s0] strides [1] in b1 call k4(b1 f32, out b2 f32) extent(s0) "
+        "call k4(b2 f32, out b3 f32) extent(s0) call k4(b3 f32, out b4 f32) extent(s0) "
+        "output tensor \"y\" : f32[s0] strides [1] in b3 output tensor \"z\" : f32[s0] strides [1] in b4 ";
+    static const char fixed[] =
+        "buffer b1 : input f32[0] source 0 buffer b2 : temp f32[0] bytes(0) "
+        "buffer b3 : output f32[0] bytes(0) buffer b4 : output f32[0] bytes(0) " KERNELS
+        "input \"x\" donated : f32[0] strides [1] in b1 call k4(b1 f32, out b2 f32) extent(0) "
+        "call k4(b2 f32, out b3 f32) extent(0) call k4(b3 f32, out b4 f32) extent(0) "
+        "output tensor \"y\" : f32[0] strides [1] in b3 output tensor \"z\" : f32[0] strides [1] in b4 ";
+    static const uint32_t zero = 0;
+    const hn_run_options options[2] = {{0}, {.donated = &zero, .donated_count = 1}};
+    for (uint32_t k = 0; k < 4 * HN_COUNT_OF(modes); k++) {
+        hn_module *m = load(k & 1 ? sized : fixed, modes[k / 4], false);
+        float x[1];
+        hn_tensor *in = F32(x, 0), *out[2] = {NULL};
+        EXPECT_OK(hn_module_run_with(m, &options[k / 2 % 2], &in, 1, out, 2));
+        if (out[1]) EXPECT_INT(hn_tensor_numel(out[1]), 0);
+        hn_tensor_release(in), hn_tensor_release(out[0]), hn_tensor_release(out[1]);
+        hn_module_release(m);
+    }
+}
+
 /* ---- inputs that are given up ---- */
 
 /* y = 2a in place, z = 4a + b */
