@@ -37,3 +37,12 @@ sed 's/aten.relu/aten.neg/' tiny.hnir >other.hnir && mv other.hnir tiny.hnir
 "$HENRY" run tiny.hnir | grep output_0
 sed 's/aten.neg.default(%y)/aten.nag.default(%y)/' tiny.hnir >wrong.hnir
 "$HENRY" run wrong.hnir 2>&1 || true
+# values that no tensor of the recorded layout can have
+cat >expanded.hnir <<'END'
+graph {
+  input user %x : f32[2, 2] strides [0, 1] example [2, 2] hex 0000803f000000400000404000008040 "x"
+  %y = add(%x, %x) : f32[2, 2]
+  output user %y "y"
+}
+END
+"$HENRY" run expanded.hnir 2>&1 || true

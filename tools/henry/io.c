@@ -73,6 +73,12 @@ static hn_status new_tensor(const hn_module_value_info *info, uint32_t rank, con
     return hn_tensor_create(&desc, out);
 }
 
+/* Callers release what their lists have, also after an error. */
+static void drop(hn_tensor **tensor) {
+    hn_tensor_release(*tensor);
+    *tensor = NULL;
+}
+
 static hn_status fill(const hn_npy *npy, hn_scalar_type type, hn_tensor *tensor) {
     uint8_t *elements = allocate(npy->numel, npy->elem_bytes);
     if (!elements) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory for %zu elements", npy->numel);
@@ -104,7 +110,7 @@ static hn_status tensor_of(const hn_npy *npy, const hn_module_value_info *info, 
                         HN_TENSOR_MAX_RANK);
     HN_TRY(new_tensor(info, npy->rank, npy->sizes, out));
     hn_status status = fill(npy, info->type, *out);
-    if (status) hn_tensor_release(*out);
+    if (status) drop(out);
     return status;
 }
 
@@ -125,7 +131,7 @@ hn_status tool_input_of(const hn_module_value_info *info, const hn_example *exam
     HN_TRY(new_tensor(&array, example->rank, example->sizes, out));
     hn_status status = hn_tensor_copy_in(*out, example->bytes);
     if (!status) status = check_expanded(*out, example->bytes);
-    if (status) hn_tensor_release(*out);
+    if (status) drop(out);
     return status;
 }
 
