@@ -80,7 +80,8 @@ typedef struct hn_compile_options {
     const hn_input_sizes *inputs;
     uint32_t input_count;
     /* name of a pass, or "import", "lower", "fusion" (rejected fusions), "sched", "codegen",
-     * "memory-svg", "memory-json" (the memory plan): its result is passed to `dump` */
+     * "memory-svg", "memory-json" (the memory plan, of one kind of device): its result is passed to
+     * `dump` */
     const char *dump_after;
     void (*dump)(void *context, const char *text);
     void *dump_context;

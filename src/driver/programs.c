@@ -126,6 +126,10 @@ static hn_status compile_several(hn_compile_fn compile, hn_str bytes,
     const int64_t begin = hn_now_ns();
     if (s->options->source_dir)
         return HN_ERROR(HN_UNSUPPORTED, "a source project is for one CPU; name one with --target");
+    const char *stage = s->options->dump_after;
+    if (stage && strncmp(stage, "memory-", 7) == 0)
+        return HN_ERROR(HN_UNSUPPORTED, "a picture of the memory plan is of one program; name "
+                                        "targets of one kind of device with --target");
     hn_status status = compile_all(s, compile, bytes, groups);
     if (!status) status = join_compiled(s, out);
     for (uint32_t k = 0; k < s->count; k++) hn_compiled_release(s->programs[k]);

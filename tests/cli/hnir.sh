@@ -46,3 +46,8 @@ graph {
 }
 END
 "$HENRY" run expanded.hnir 2>&1 || true
+# nothing is compiled for a graph
+for option in '--pool none' '--target generic' --verify; do
+    "$HENRY" compile tiny.hnir --emit graph $option 2>&1 && echo "taken"
+done
+exit 0

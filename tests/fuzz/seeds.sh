@@ -36,7 +36,7 @@ from_model() {
     for stage in import decompose patterns; do
         "$henry" compile --no-cache "$file" --dump-after "$stage" >"$out/ir_text/$name-$stage" 2>/dev/null
     done
-    "$henry" compile --no-cache "$file" --emit graph -o "$out/hnir/$name" 2>/dev/null
+    "$henry" compile "$file" --emit graph -o "$out/hnir/$name" 2>/dev/null
     "$henry" compile --no-cache "$file" --dump-after sched >"$out/loop_text/$name" 2>/dev/null
     "$henry" compile --no-cache "$file" --emit text >"$out/wrapper_text/$name" 2>/dev/null
     "$henry" compile --no-cache "$file" --weights pt2 -o "$out/bundle/$name.hnb" >/dev/null 2>&1

@@ -68,6 +68,8 @@ static int choose_product(const tool_options *o) {
                -1;
     if (asked && o->memory_plan)
         return tool_usage("compile", "--memory-plan is for bundles only"), -1;
+    if (o->memory_plan && strcmp(o->memory_plan, "-") == 0)
+        return tool_usage("compile", "--memory-plan needs the name of a file, not '-'"), -1;
     if (asked && (o->json || o->stats))
         return tool_usage("compile", "%s is for bundles only", o->json ? "--json" : "--stats"), -1;
     if (o->dump_after && check_stage(o->dump_after)) return -1;
@@ -258,12 +260,17 @@ static hn_status deliver_graph(const tool_options *o, hn_model_file *file) {
     return status;
 }
 
-static hn_status emit_graph(const tool_options *o) {
+/* Nothing is compiled, so no option of a compilation means anything. */
+static int emit_graph(const tool_options *o) {
     hn_model_file *file;
-    HN_TRY(hn_model_open(o->args.items[0], &file));
-    hn_status status = deliver_graph(o, file);
+    if (tool_options_check_action("compile", o, "--emit graph",
+                                  " --emit --output --model --quiet --trace "))
+        return TOOL_USAGE;
+    hn_status status = hn_model_open(o->args.items[0], &file);
+    if (status) return tool_report(status);
+    status = deliver_graph(o, file);
     hn_model_close(file);
-    return status;
+    return tool_report(status);
 }
 
 int tool_cmd_compile(const tool_options *o) {
@@ -273,7 +280,7 @@ int tool_cmd_compile(const tool_options *o) {
     hn_compile_options extra = {0};
     int refused = choose_weights(o, form, &extra, &weights);
     if (refused) return refused;
-    if (form == PRODUCT_GRAPH) return tool_report(emit_graph(o));
+    if (form == PRODUCT_GRAPH) return emit_graph(o);
     const char *path = o->args.items[0];
     tool_kind kind;
     dump d = {.called = false};
