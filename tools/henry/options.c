@@ -42,7 +42,10 @@ typedef struct option_row {
 #define SOURCES (TOOL_USE_KERNEL | TOOL_USE_CACHE)
 #define TRUSTS  (TOOL_USE_RUN | TOOL_USE_BENCH | TOOL_USE_INSPECT | TOOL_USE_BUNDLE)
 #define ALL     0xffffu
-enum { MOST_COMPILERS = 256 /* as of HENRY_COMPILE_THREADS */ };
+enum {
+    MOST_COMPILERS = 256, /* as of HENRY_COMPILE_THREADS */
+    MOST_SECONDS = 1000000
+};
 
 static const option_row rows[] = {
     {"--input", "-i", OPTION_LIST, RUNS | FINDS | TOOL_USE_ACCURACY, AT(inputs), "F.npy",
@@ -166,7 +169,7 @@ static const option_row rows[] = {
      "what fails: 'CMD FILE.hnir' ends with another status than 0 (default: the results differ from the reference, compiling fails, or it crashes or hangs)",
      0, 0},
     {"--time-limit", NULL, OPTION_COUNT, TOOL_USE_REDUCE, AT(time_limit), "SECONDS",
-     "what takes longer hangs (default: 60)", 0, 0},
+     "what takes longer hangs (default: 60)", MOST_SECONDS, 0},
     {"--memory-limit", NULL, OPTION_SIZE, TOOL_USE_REDUCE, AT(max_bytes), "SIZE",
      "memory of an attempt: bytes, or a number with K, M or G (default: three quarters of the machine's)",
      0, 0},

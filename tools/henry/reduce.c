@@ -4,12 +4,15 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "base/oserror.h"
 #include "base/trace.h"
 #include "reduce/reduce.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
+#include <sys/stat.h>
 
 typedef struct state {
     const tool_options *options;
@@ -55,6 +58,21 @@ static bool is_tensor(const hn_graph *g, const hn_input *input) {
     return input->kind == HN_INPUT_USER && hn_graph_value(g, input->value)->kind == HN_VALUE_TENSOR;
 }
 
+/* What every run refuses is a mistake of the call, and no failure of the model. */
+static hn_status check_sizes(const hn_graph *g, const hn_value_info *value,
+                             const hn_tensor *tensor) {
+    const int64_t *sizes = hn_tensor_sizes(tensor);
+    int64_t size;
+    if (hn_tensor_rank(tensor) != value->rank)
+        return HN_ERROR(HN_INVALID_ARGUMENT, "has %u dimensions, and the input has %u",
+                        hn_tensor_rank(tensor), value->rank);
+    for (uint32_t d = 0; d < value->rank; d++)
+        if (hn_sym_is_int(g->sym, value->sizes[d], &size) && sizes[d] != size)
+            return HN_ERROR(HN_INVALID_ARGUMENT, "size %u is %lld, and that of the input is %lld",
+                            d, (long long)sizes[d], (long long)size);
+    return NULL;
+}
+
 static hn_status read_input(state *s, const char *path, hn_input *input) {
     const hn_value_info *value = hn_graph_value(s->graph, input->value);
     const hn_module_value_info info = {.kind = HN_VALUE_KIND_TENSOR,
@@ -69,7 +87,8 @@ static hn_status read_input(state *s, const char *path, hn_input *input) {
     const size_t size_bytes =
         (size_t)hn_tensor_numel(tensor) * hn_scalar_type_bytes(hn_tensor_type(tensor));
     const uint32_t rank = hn_tensor_rank(tensor);
-    hn_status status = hn_arena_array(&s->arena, 1, sizeof *e, &e);
+    hn_status status = hn_status_annotate(check_sizes(s->graph, value, tensor), "'%s'", path);
+    if (!status) status = hn_arena_array(&s->arena, 1, sizeof *e, &e);
     if (!status) status = hn_arena_array(&s->arena, rank + 1u, sizeof *sizes, &sizes);
     if (!status) status = hn_arena_array(&s->arena, size_bytes + 1, 1, &bytes);
     if (!status) status = hn_tensor_copy_out(tensor, bytes);
@@ -120,15 +139,22 @@ static hn_status open_model(state *s) {
 /* --- reports --- */
 
 /* Of results, bisect tells whether they are right; everything else shows in a run. */
+static void put_command(const tool_options *o, bool judged, hn_strbuf *out) {
+    hn_strbuf_printf(out, "henry %s %s", judged ? "bisect" : "run", o->output);
+    if (o->device) hn_strbuf_printf(out, " --device %s", o->device);
+    if (o->target) hn_strbuf_printf(out, " --target %s", o->target);
+    if (o->threads > 0) hn_strbuf_printf(out, " --threads %lld", (long long)o->threads);
+    if (o->deterministic) hn_strbuf_puts(out, " --deterministic");
+    if (judged && o->rtol >= 0) hn_strbuf_printf(out, " --rtol %g", o->rtol);
+    if (judged && o->atol >= 0) hn_strbuf_printf(out, " --atol %g", o->atol);
+}
+
 static hn_status make_command(state *s) {
     const hn_failure_kind kind = s->reduction.failure.kind;
     const bool judged = kind == HN_FAILURE_DIFFERS || kind == HN_FAILURE_NOT_FINITE;
-    if (s->options->test) {
+    if (s->options->test)
         hn_strbuf_printf(&s->again, "%s %s", s->options->test, s->options->output);
-    } else {
-        hn_strbuf_printf(&s->again, "henry %s %s", judged ? "bisect" : "run", s->options->output);
-        if (s->options->device) hn_strbuf_printf(&s->again, " --device %s", s->options->device);
-    }
+    else put_command(s->options, judged, &s->again);
     return hn_strbuf_status(&s->again);
 }
 
@@ -217,12 +243,27 @@ static hn_status reduce(state *s) {
     return status;
 }
 
+/* A file of its own beside the result: where it cannot be, nor can the result, which is said before
+ * the search. */
+static hn_status make_attempt(state *s) {
+    static const char end[] = ".XXXXXX.hnir";
+    struct stat st;
+    const char *output = s->options->output;
+    if (stat(output, &st) == 0 && S_ISDIR(st.st_mode))
+        return HN_ERROR(HN_INVALID_ARGUMENT, "cannot write '%s': it is a folder", output);
+    s->attempt = malloc(strlen(output) + sizeof end);
+    if (!s->attempt) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory");
+    sprintf(s->attempt, "%s%s", output, end);
+    const int fd = mkstemps(s->attempt, sizeof ".hnir" - 1);
+    if (fd < 0) return HN_OS_ERROR(errno, "cannot write '%s'", output);
+    close(fd);
+    return NULL;
+}
+
 static hn_status run(state *s) {
     HN_TRY(open_model(s));
-    s->attempt = malloc(strlen(s->options->output) + sizeof ".try.hnir");
-    if (!s->attempt) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory");
-    sprintf(s->attempt, "%s.try.hnir", s->options->output);
     catch_signals();
+    HN_TRY(make_attempt(s));
     hn_status status = reduce(s);
     (void)unlink(s->attempt);
     HN_TRY(status);
@@ -244,6 +285,9 @@ int tool_cmd_reduce(const tool_options *options) {
                .shows_progress = tool_is_terminal() && !options->json};
     if (!options->output || strcmp(options->output, "-") == 0)
         return tool_usage("reduce", "name the file for the result with -o SMALL.hnir");
+    if (tool_options_check_with("reduce", options, "--rtol", !options->test, "with --test") ||
+        tool_options_check_with("reduce", options, "--atol", !options->test, "with --test"))
+        return TOOL_USAGE;
     hn_arena_init(&s.arena);
     hn_strbuf_init(&s.again);
     hn_status status = run(&s);
