@@ -17,3 +17,7 @@ check() {
 }
 check loop_numbers 12
 check combine 13
+# a number is carried with all of its bits: 5 + 2**53 + 1
+"${HENRY%/*}/edit_pt2" "$data/loop_numbers.pt2" large.pt2 replace_all loop_numbers/models/model.json \
+    "Add(Symbol('u0', integer=True), Integer(2))" "Add(Symbol('u0', integer=True), Integer(9007199254740993))"
+"$HENRY" run large.pt2 -i "$data/loop_numbers_in0.npy" -i "$data/loop_numbers_in1.npy" | grep output_2

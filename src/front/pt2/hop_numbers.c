@@ -106,7 +106,8 @@ static bool uses_known(const hn_graph *g, const hop_numbers *known, hn_expr e) {
 
 static hn_value build_sum(hn_graph *g, const hop_numbers *known, hn_expr e) {
     const hn_sum sum = hn_sym_sum(g->sym, e);
-    hn_value all = hn_b_scalar(g, (double)sum.constant, HN_DTYPE_I64);
+    const hn_expr constant = hn_sym_int(g->sym, sum.constant); /* a double would round it */
+    hn_value all = hn_b_full(g, hn_scalar_i(constant), NULL, 0, HN_DTYPE_I64);
     for (uint32_t k = 0; k < sum.count; k++) {
         /* looked up again: the pointers end with the next expression that is made */
         const hn_sum now = hn_sym_sum(g->sym, e);
@@ -115,9 +116,8 @@ static hn_value build_sum(hn_graph *g, const hop_numbers *known, hn_expr e) {
         if (!hn_sym_is_value(g->sym, coeff, 1))
             term = hn_b_binary(g, HN_OP_MUL, term,
                                hn_b_full(g, hn_scalar_i(coeff), NULL, 0, HN_DTYPE_I64));
-        all = k || !hn_sym_is_value(g->sym, hn_sym_int(g->sym, sum.constant), 0)
-                  ? hn_b_binary(g, HN_OP_ADD, all, term)
-                  : term;
+        all = k || !hn_sym_is_value(g->sym, constant, 0) ? hn_b_binary(g, HN_OP_ADD, all, term)
+                                                         : term;
     }
     return all;
 }
