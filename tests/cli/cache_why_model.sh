@@ -17,3 +17,14 @@ cp m.pt2 n.pt2
 echo "another model:"
 cp "$DATA/../../../tests/cli/data/mutate.pt2" m.pt2
 why --threads 1
+echo "a graph as text:"
+"$HENRY" compile m.pt2 --emit graph -o m.hnir
+cp m.hnir m.pt2
+"$HENRY" run m.pt2 -i "$DATA/../../../tests/cli/data/mutate_x.npy" --threads 1 -q
+why --threads 1
+why --threads 1 --pool none
+why --threads 1 --donate 0
+for command in 'cache why' bench accuracy; do
+    "$HENRY" $command m.pt2 --pool lunch 2>&1 && echo "taken"
+done
+exit 0

@@ -4,7 +4,7 @@
 
 #include "base/compiler.h"
 #include "base/file.h"
-#include "bundle/format.h"
+#include "base/kind.h"
 #include "cache/cache.h"
 #include "driver/key.h"
 #include "service/service.h"
@@ -180,21 +180,24 @@ static hn_status why_program(const tool_options *o,
     return status;
 }
 
-/* A model is an archive and a bundle says that it is one; anything else is source text. */
-static hn_status first_bytes(const char *path, char out[8]) {
+/* A text may look like ONNX, which begins with a length. */
+static bool may_be_source(hn_kind kind) {
+    return kind == HN_KIND_UNKNOWN || kind == HN_KIND_EMPTY || kind == HN_KIND_ONNX;
+}
+
+static hn_status kind_of(const char *path, hn_kind *out) {
     hn_file_map map;
     HN_TRY(hn_file_map_init(&map, path));
-    memset(out, 0, 8);
-    memcpy(out, map.data, map.size_bytes < 8 ? map.size_bytes : 8);
+    *out = hn_kind_of(map.data, map.size_bytes);
     hn_file_map_deinit(&map);
     return NULL;
 }
 
 static hn_status cache_why(const tool_options *o) {
-    char magic[8];
-    HN_TRY(first_bytes(o->args.items[1], magic));
-    if (memcmp(magic, "PK", 2) == 0) return why_program(o, hn_driver_why);
-    if (memcmp(magic, HNB_MAGIC, sizeof magic) == 0) return why_program(o, hn_driver_why_bundle);
+    hn_kind kind;
+    HN_TRY(kind_of(o->args.items[1], &kind));
+    if (kind == HN_KIND_BUNDLE) return why_program(o, hn_driver_why_bundle);
+    if (!may_be_source(kind)) return why_program(o, hn_driver_why);
     hn_service_options options = tool_service_options(o);
     hn_service *service;
     hn_strbuf out;
@@ -207,9 +210,11 @@ static hn_status cache_why(const tool_options *o) {
     return status;
 }
 
-#define PLACE   " --cache-dir --remote "
-#define PROGRAM "--threads --target --target-cpu --model --no-fusion --deterministic --cache-tag "
-#define SOURCE  "--language --entry --target --flag --env "
+#define PLACE " --cache-dir --remote "
+#define PROGRAM                                                                                    \
+    "--threads --target --target-cpu --model --no-fusion --deterministic --pool --donate "         \
+    "--cache-tag "
+#define SOURCE "--language --entry --target --flag --env "
 
 static const struct {
     const char *name;
@@ -246,6 +251,7 @@ static int refuse_action(const char *name) {
 
 int tool_cmd_cache(const tool_options *o) {
     const char *name = o->args.items[0];
+    if (tool_pool_check("cache", o)) return TOOL_USAGE;
     if (strcmp(name, "why") == 0 &&
         tool_options_check_action("cache", o, name, PLACE PROGRAM SOURCE))
         return TOOL_USAGE;
