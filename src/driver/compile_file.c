@@ -172,9 +172,10 @@ static hn_status specialise(file_job *j) {
     return run_passes(j, NULL);
 }
 
-/* A file of weights is not written before they have been judged. */
-static bool is_verified_first(const hn_options *options) {
-    return HN_OPT(options, verify) || HN_OPT(options, safetensors);
+/* A file of weights is not written before they have been judged, if anything judges them. */
+static bool is_verified_first(const file_job *j) {
+    const hn_options *options = &j->driver.options;
+    return HN_OPT(options, verify) || (HN_OPT(options, safetensors) && j->file->has_checksums);
 }
 
 /* The weights are read beside the compilation and judged before anybody sees its result. What
@@ -184,7 +185,7 @@ static hn_status build_verified(file_job *j, hn_strbuf *image) {
     const hn_importer *importer = j->file->importer;
     uint32_t cpus = hn_driver_cpu_count();
     /* compile_cached has read all */
-    if (is_verified_first(&d->options)) return hn_driver_build(d, image);
+    if (is_verified_first(j)) return hn_driver_build(d, image);
     HN_TRY(importer->verify_begin(j->file, cpus > 1 ? cpus - 1 : 1));
     hn_status built = hn_driver_build(d, image), verified = importer->verify_end(j->file);
     if (!verified) return built;
@@ -247,8 +248,7 @@ static hn_status import_and_build(file_job *j, hn_compiled *c) {
 static hn_status compile_cached(file_job *j, hn_compiled *c) {
     hn_options *options = &j->driver.options;
     HN_TRY(hn_driver_targets(&j->driver));
-    if (is_verified_first(options))
-        HN_TRY(j->file->importer->verify_all(j->file, hn_driver_cpu_count()));
+    if (is_verified_first(j)) HN_TRY(j->file->importer->verify_all(j->file, hn_driver_cpu_count()));
     bool has_key = false;
     if (!HN_OPT(options, source_dir)) HN_TRY(find_key(j, &has_key));
     j->bypass = HN_OPT(options, no_cache)      ? HN_BYPASS_OFF
