@@ -118,6 +118,7 @@ static void put_program(const hn_graph_query *q, const hn_graph_place *place, co
                        .stats = c->stats,
                        .metrics = c->metrics};
     hn_strbuf bytes, record;
+    hn_metrics_keep_cached(&head.metrics);
     head.kernel_count = kernel_count > KERNELS_MAX ? 0 : kernel_count;
     hn_strbuf_init(&bytes);
     hn_strbuf_init(&record);

@@ -125,7 +125,8 @@ static hn_status compile_several(hn_compile_fn compile, hn_str bytes,
                                  const hn_target_groups *groups, several *s, hn_compiled **out) {
     const int64_t begin = hn_now_ns();
     if (s->options->source_dir)
-        return HN_ERROR(HN_UNSUPPORTED, "a source project is for one CPU; name one with --target");
+        return HN_ERROR(HN_UNSUPPORTED,
+                        "a source project is for one kind of device; name it with --target");
     const char *stage = s->options->dump_after;
     if (stage && strncmp(stage, "memory-", 7) == 0)
         return HN_ERROR(HN_UNSUPPORTED, "a picture of the memory plan is of one program; name "

@@ -63,7 +63,12 @@ static hn_status compile(hn_gathering *g) {
 
 hn_status hn_gathering_compile(hn_gathering *g) {
     uint32_t units;
-    hn_status status = compile(g);
+    hn_strbuf identity;
+    hn_strbuf_init(&identity);
+    hn_status status =
+        hn_service_toolchain_identity(g->driver->service, hn_driver_language(g->driver), &identity);
+    hn_strbuf_deinit(&identity);
+    if (!status) return compile(g); /* a kernel that is refused is an error */
     if (hn_status_code(status) != HN_TOOLCHAIN && hn_status_code(status) != HN_NOT_FOUND)
         return status;
     hn_log("toolchain", HN_LOG_WARN,

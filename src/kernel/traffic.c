@@ -30,7 +30,8 @@ typedef struct access {
     const hn_kernel_phase *phase;
     uint32_t phase_number;
     bool reads, writes;
-    int64_t slabs, slab_elems; /* of a reduction down columns; 1, 0 */
+    bool is_column;            /* a reduction down columns: its index has no variable of rows, */
+    int64_t slabs, slab_elems; /* and there is one of each slab; others: 1, 0 */
     int64_t points;            /* how often it happens */
     bool has_region, from_data;
     region region;
@@ -119,7 +120,8 @@ static int64_t size_of(const region *r) {
 
 static void add_dim(region *r, int64_t stride, int64_t extent) {
     if (stride == 0 || extent <= 1) return;
-    if (stride < 0) r->first += stride * (extent - 1), stride = -stride;
+    if (stride == INT64_MIN) return;
+    if (stride < 0) r->first = plus(r->first, times(stride, extent - 1)), stride = -stride;
     r->dims[r->rank++] = (dim){stride, extent};
 }
 
@@ -250,7 +252,7 @@ static hn_status add_phase(counter *c, uint32_t number) {
     for (uint32_t s = 0; s < phase->columns.count; s++) {
         const hn_kernel_column *column = &phase->columns.items[s];
         a.buffer = column->buffer, a.index = column->index, a.writes = true, a.reads = false;
-        a.slabs = c->kernel->slabs,
+        a.slabs = c->kernel->slabs, a.is_column = true;
         a.slab_elems = hn_sym_hint(c->program->sym, c->kernel->slab_elems, 0);
         a.points = times(a.slabs, points_of(c, phase, false));
         HN_TRY(add(c, a)); /* also where there are no rows */
@@ -329,7 +331,7 @@ typedef struct walk {
 static bool begin_walk(walk *w) {
     const hn_kernel_phase *phase = w->a->phase;
     const hn_sym *sym = w->c->program->sym;
-    for (uint32_t d = 0; d < w->c->kernel->rank; d++)
+    for (uint32_t d = 0; d < w->c->kernel->rank && !w->a->is_column; d++)
         w->symbols[w->count++] = w->c->kernel->vars[d];
     for (uint32_t d = 0; d < phase->rank; d++) w->symbols[w->count++] = phase->vars[d];
     for (uint32_t k = 0; k < w->count; k++) w->extents[k] = extent_of(w->c, w->symbols[k]);
