@@ -7,6 +7,7 @@
 #include "base/oserror.h"
 #include "base/trace.h"
 #include "reduce/reduce.h"
+#include "toolchain/tool.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -138,9 +139,18 @@ static hn_status open_model(state *s) {
 
 /* --- reports --- */
 
+/* As a shell reads it. */
+static void put_word(const char *word, hn_strbuf *out) {
+    hn_tool_args one = {.count = 0};
+    hn_tool_args_add(&one, word);
+    hn_strbuf_putc(out, ' ');
+    hn_tool_args_print(&one, out);
+}
+
 /* Of results, bisect tells whether they are right; everything else shows in a run. */
 static void put_command(const tool_options *o, bool judged, hn_strbuf *out) {
-    hn_strbuf_printf(out, "henry %s %s", judged ? "bisect" : "run", o->output);
+    hn_strbuf_printf(out, "henry %s", judged ? "bisect" : "run");
+    put_word(o->output, out);
     if (o->device) hn_strbuf_printf(out, " --device %s", o->device);
     if (o->target) hn_strbuf_printf(out, " --target %s", o->target);
     if (o->threads > 0) hn_strbuf_printf(out, " --threads %lld", (long long)o->threads);
@@ -152,9 +162,12 @@ static void put_command(const tool_options *o, bool judged, hn_strbuf *out) {
 static hn_status make_command(state *s) {
     const hn_failure_kind kind = s->reduction.failure.kind;
     const bool judged = kind == HN_FAILURE_DIFFERS || kind == HN_FAILURE_NOT_FINITE;
-    if (s->options->test)
-        hn_strbuf_printf(&s->again, "%s %s", s->options->test, s->options->output);
-    else put_command(s->options, judged, &s->again);
+    if (s->options->test) {
+        hn_strbuf_puts(&s->again, s->options->test);
+        put_word(s->options->output, &s->again);
+    } else {
+        put_command(s->options, judged, &s->again);
+    }
     return hn_strbuf_status(&s->again);
 }
 
