@@ -6,7 +6,10 @@ export LD_LIBRARY_PATH=$BUILD/cuda_standin HENRY_CUBLASLT=$BUILD/cublaslt_standi
 export HENRY_NVRTC=$("$HENRY" doctor | sed -n 's/^ok *cuda *\([^:]*\):.*/\1/p')
 K=$("$HENRY" run "$DATA/model.pt2" -i "$DATA/input_0.npy" --device cuda --profile | sed -n "s/.* \(k_[0-9a-f]*\) .*/\1/p" | head -1)
 "$HENRY" repro "$DATA/model.pt2" -i "$DATA/input_0.npy" --device cuda --kernel $K -o one | grep -v operand_ | sort
-make -s -C one repro CC="${HENRY_CC:-cc}" CFLAGS="-O2 -Wall -Wextra -Werror"
+flags="-O2 -Wall -Wextra -Werror"
+# A stand-in that is built for AddressSanitizer can only be loaded by a program that is.
+if grep -q __asan_init "$LD_LIBRARY_PATH/libcuda.so.1"; then flags+=" -fsanitize=address" ASAN_OPTIONS=detect_leaks=0; export ASAN_OPTIONS; fi
+make -s -C one repro CC="${HENRY_CC:-cc}" CFLAGS="$flags"
 cd one
 run() { "$@" >out 2>&1 && code=0 || code=$?; sed 's/[0-9][0-9.e+-]*/N/g' out; echo "exit status $code"; }
 echo "# kernels of the stand-in write nothing"
