@@ -49,16 +49,17 @@ static bool writes(const hn_line *line, hn_wbuf b) {
 }
 
 /* Whether the line may write `to` where `from` is, which it may read. */
-static bool allows(const hn_line *line, hn_wbuf to, hn_wbuf from) {
+static bool allows(const hn_wrapper *w, const hn_line *line, hn_wbuf to, hn_wbuf from) {
     for (uint32_t r = 0; r < line->operand_count; r++) {
-        if (line->operands[r].buffer != from) continue;
+        if (hn_wrapper_root(w, line->operands[r].buffer) != from) continue;
+        if (line->operands[r].buffer != from) return false; /* a view begins elsewhere */
         if (line->kind != HN_LINE_KERNEL || line->operands[r].written || r >= 64) return false;
         for (uint32_t k = 0; k < line->operand_count; k++)
             if (line->operands[k].buffer == to &&
                 !(line->operands[k].written && line->operands[k].over >> r & 1))
                 return false;
     }
-    return line->kind != HN_LINE_COPY || line->from != from;
+    return line->kind != HN_LINE_COPY || hn_wrapper_root(w, line->from) != from;
 }
 
 static bool are_alike(const hn_wrapper *w, hn_wbuf a, hn_wbuf b) {
@@ -82,7 +83,7 @@ static bool is_right(const carrier *x, uint32_t loop, uint32_t copy, uint32_t en
         if (x->is_gone[i] || i == copy) continue;
         if (mentions(w, line, n)) {
             if (x->lives.line_block[i] != block || line->kind == HN_LINE_VIEW) return false;
-            if (first == UINT32_MAX && (!writes(line, n) || !allows(line, n, c))) return false;
+            if (first == UINT32_MAX && (!writes(line, n) || !allows(w, line, n, c))) return false;
             if (first == UINT32_MAX) first = i;
             else if (mentions(w, line, c)) return false;
         } else if (first != UINT32_MAX && mentions(w, line, c)) {
