@@ -2,7 +2,7 @@
 
     table.py DIRECTORY -o RESULTS.md
 
-DIRECTORY holds kernels.jsonl, ceilings.jsonl, steps.json, threads.json, bundle.json, service.json, cache.jsonl, startup.json and peers.jsonl, as far as those parts have run. Prints the figures
+DIRECTORY holds kernels.jsonl, ceilings.jsonl, steps.json, threads.json, bundle.json, service.json, cache.jsonl, startup.json, peers.jsonl and fusion.jsonl, as far as those parts have run. Prints the figures
 that were asked for, each beside what was measured; RESULTS.md gets these and the tables behind them.
 """
 
@@ -121,13 +121,21 @@ def peer_figures(peers):
             yield f"geometric mean of these {len(ratios)} over ONNX Runtime", "1.15", f"{mean:.2f}", mean >= 1.15
 
 
+def fusion_figures(fusion):
+    for what in ("kernels", "bytes"):
+        more = [f["model"] for f in fusion if f["henry"][what] > f["inductor"][what]]
+        yield f"models, of {len(fusion)}, with more {what} than TorchInductor's", "0", len(more), not more
+    mean = geometric_mean([f["henry"]["bytes"] / f["inductor"]["bytes"] for f in fusion])
+    yield "bytes of generated kernels in units of TorchInductor's, geometric mean", "0.85", f"{mean:.2f}", mean <= 0.85
+
+
 def reached_text(asked, reached):
     """Nothing where nothing was asked."""
     return "" if not asked else "yes" if reached else "**no**"
 
 
 def figures(results):
-    for name, function in (("startup", startup_figures), ("kernels", kernel_figures), ("steps", step_figures), ("threads", thread_figures), ("bundle", bundle_figures), ("service", service_figures), ("peers", peer_figures)):
+    for name, function in (("startup", startup_figures), ("kernels", kernel_figures), ("steps", step_figures), ("threads", thread_figures), ("bundle", bundle_figures), ("service", service_figures), ("peers", peer_figures), ("fusion", fusion_figures)):
         if results[name]:
             yield from ((what, asked, got, reached_text(asked, reached)) for what, asked, got, reached in function(results[name]))
 
@@ -199,6 +207,17 @@ def cache_table(cache):
     return text
 
 
+def fusion_table(fusion):
+    head = ["model", "kernels", "Inductor", "its loop nests", "calls", "Inductor", "bytes", "Inductor", "its loop nests", "ratio"]
+    rows = []
+    for f in fusion:
+        ours, theirs = f["henry"], f["inductor"]
+        row = [f["model"], ours["kernels"], theirs["kernels"], theirs["nests"], ours["calls"], theirs["calls"]]
+        row += [f"{n:,}" for n in (ours["bytes"], theirs["bytes"], theirs["bytes_of_nests"])]
+        rows.append(row + [f"{ours['bytes'] / theirs['bytes']:.3f}"])
+    return markdown(head, rows)
+
+
 # --- the page ---
 
 
@@ -214,7 +233,7 @@ def machine():
 
 def page(results, versions):
     yield "# Results\n"
-    yield f"Made by `make bench` on {time.strftime('%Y-%m-%d', time.gmtime())}; each part alone: `bench/run.sh kernels`, `steps`, `threads`, `bundle`, `service`, `cache`, `startup`, `peers`. Medians; ratios are taken"
+    yield f"Made by `make bench` on {time.strftime('%Y-%m-%d', time.gmtime())}; each part alone: `bench/run.sh kernels`, `steps`, `threads`, `bundle`, `service`, `cache`, `startup`, `peers`, `fusion`. Medians; ratios are taken"
     yield "in one run, contestants in turns (bench/README.md says how each is measured).\n"
     yield f"Machine: {machine()}."
     yield f"Peers: {versions}.\n" if versions else ""
@@ -222,6 +241,8 @@ def page(results, versions):
     yield markdown(["what", "asked", "measured", "reached"], figures(results))
     if results["peers"]:
         yield f"## Models, {results['peers'][0]['threads']} threads\n\n" + peers_table(results["peers"])
+    if results["fusion"]:
+        yield "## Kernels and bytes of the same graphs\n\n" + fusion_table(results["fusion"])
     if results["startup"]:
         yield "## Start-up\n\n" + startup_table(results["startup"]["start_up"])
         yield "## Phases of a compilation, one thread\n\n" + phases_table(results["startup"]["phases"])
@@ -238,7 +259,7 @@ def main():
     parser.add_argument("directory", type=pathlib.Path)
     parser.add_argument("-o", "--output", type=pathlib.Path, required=True)
     options = parser.parse_args()
-    files = {"kernels": "kernels.jsonl", "ceilings": "ceilings.jsonl", "steps": "steps.json", "threads": "threads.json", "bundle": "bundle.json", "service": "service.json", "cache": "cache.jsonl", "startup": "startup.json", "peers": "peers.jsonl"}
+    files = {"kernels": "kernels.jsonl", "ceilings": "ceilings.jsonl", "steps": "steps.json", "threads": "threads.json", "bundle": "bundle.json", "service": "service.json", "cache": "cache.jsonl", "startup": "startup.json", "peers": "peers.jsonl", "fusion": "fusion.jsonl"}
     results = {name: load(options.directory, file) for name, file in files.items()}
     versions = options.directory / "versions.txt"
     options.output.write_text("\n".join(page(results, versions.read_text().strip() if versions.exists() else "")))
