@@ -155,6 +155,9 @@ void walk_put_vector_load(walk *w, hn_fid s);
 bool walk_put_clamped_load(walk *w, hn_fid s);
 void walk_put_vector_index(walk *w, hn_fid s);
 void walk_put_vector_check(walk *w, hn_fid s);
+/* What a store of `value` to a memory of `dtype` stores. A store rounds: so what was cast to the dtype
+ * of a 16-bit float is stored as it was before. */
+hn_fid walk_before_cast(const walk *w, hn_fid value, hn_dtype dtype);
 void walk_put_vector_store(walk *w, const hn_form_stmt *s);
 void walk_put_prefetch(walk *w, const hn_form_stmt *s);
 void walk_put_transpose(walk *w, const hn_form_stmt *s);

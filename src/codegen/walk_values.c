@@ -228,11 +228,10 @@ static void put_atomic_store(walk *w, const hn_form_stmt *s, hn_dtype dtype) {
                               hn_dtype_facts(dtype)->name));
 }
 
-/* A store rounds: so what was cast to the dtype of a 16-bit float is stored as it was before. */
-static hn_fid before_cast(const walk *w, hn_fid value, hn_dtype dtype) {
+hn_fid walk_before_cast(const walk *w, hn_fid value, hn_dtype dtype) {
     const hn_sop *op = walk_op_of(w, value);
-    const bool rounds =
-        op->kind == HN_SOP_CAST && op->dtype == dtype && w->l->stores[dtype] && w->l->narrow[dtype];
+    const bool rounds = op->kind == HN_SOP_CAST && op->dtype == dtype && w->l->narrow[dtype] &&
+                        (w->l->vectors || w->l->stores[dtype]);
     return rounds && hn_dtype_is_float(dtype) && walk_op_of(w, op->args[0])->dtype == HN_DTYPE_F32
                ? op->args[0]
                : value;
@@ -243,7 +242,8 @@ static void put_plain_store(walk *w, const hn_form_stmt *s, hn_dtype dtype) {
     put_element(w, s->memory, s->index);
     hn_strbuf_puts(&w->out, " = ");
     const char *rest = walk_open(w, w->l->stores[dtype], dtype);
-    hn_strbuf_printf(&w->out, "%s%s;\n", walk_value(w, before_cast(w, s->value, dtype)).text, rest);
+    hn_strbuf_printf(&w->out, "%s%s;\n", walk_value(w, walk_before_cast(w, s->value, dtype)).text,
+                     rest);
 }
 
 void walk_put_store(walk *w, const hn_form_stmt *s) {

@@ -157,7 +157,8 @@ void walk_put_vector_store(walk *w, const hn_form_stmt *s) {
     walk_put_line(w, text, dtype,
                   OPERANDS(TEXT(walk_memory(s->memory).text),
                            INDEX_OF_LANE(s->index, how == HN_ACCESS_GATHER ? "k" : NULL),
-                           INDEX(s->in_lanes.stride), TEXT(walk_value(w, s->value).text)));
+                           INDEX(s->in_lanes.stride),
+                           TEXT(walk_value(w, walk_before_cast(w, s->value, dtype)).text)));
 }
 
 /* ---- prefetches and transposes ---- */

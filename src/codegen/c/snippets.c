@@ -349,23 +349,42 @@ const hn_snippet c_snippets[] = {
     {"lse_d",
      FN "vd lse_d(vd a, vd b) { vd m = max_d(a, b); vd r = m + log_d(exp_d(a - m) + exp_d(b - m));"
         " return sel_d(mask_l((vl)(abs_d(m) == sp_d(__builtin_inf()))), m, r); }\n"},
+/* VF narrow integers in a row as ints. gcc 12 widens halves where a vector has 64 bytes */
+#define WIDEN(name, type, vector, instruction, from)                                               \
+    {                                                                                              \
+        "widen_" name,                                                                             \
+            "#if defined(__AVX512F__) && VF == 16 && !defined(__clang__)\n" FN "vi widen_" name    \
+            "(const " type " *p) { return (vi)__builtin_ia32_" instruction "((" from               \
+            ")*(const " vector " *)p, (vi){0}, -1); }\n#else\n" FN "vi widen_" name "(const " type \
+            " *p) { return __builtin_convertvector(*(const " vector " *)p, vi); }\n#endif\n"       \
+    }
+    WIDEN("u16", "unsigned short", "vwu", "pmovzxwd512_mask", "vsu"),
+    WIDEN("i16", "short", "vsu", "pmovsxwd512_mask", "vsu"),
+    WIDEN("u8", "unsigned char", "vbu", "pmovzxbd512_mask",
+          "char __attribute__((vector_size(16)))"),
+    WIDEN("i8", "signed char", "vcu", "pmovsxbd512_mask", "char __attribute__((vector_size(16)))"),
+    /* one element in all lanes; set lane by lane, a load would wait for the stores */
+    {"lp_f32", FN "vf lp_f32(const float *p) { return sp_f(*p); }\n"},
+    {"lp_f64", FN "vd lp_f64(const double *p) { return sp_d(*p); }\n"},
+    {"lp_i64", FN "vl lp_i64(const ll *p) { return sp_l(*p); }\n"},
+    {"lp_i32", FN "vi lp_i32(const int *p) { return sp_i(*p); }\n"},
+    {"lp_i16", FN "vi lp_i16(const short *p) { return sp_i(*p); }\n"},
+    {"lp_i8", FN "vi lp_i8(const signed char *p) { return sp_i(*p); }\n"},
+    {"lp_u8", FN "vi lp_u8(const unsigned char *p) { return sp_i(*p); }\n"},
+    {"lp_bool", FN "vi lp_bool(const unsigned char *p) { return sp_i(-(*p != 0)); }\n"},
+    {"lp_bf16", FN "vf lp_bf16(const unsigned short *p) { return (vf)(sp_i(*p) << 16); }\n"},
+    {"lp_f16", FN "vf lp_f16(const unsigned short *p) { return h_f(sp_i(*p)); }\n"},
     /* loads and stores of VF elements in a row */
     {"ld_f32", FN "vf ld_f32(const float *p) { return *(const vfu *)p; }\n"},
     {"ld_f64", FN "vd ld_f64(const double *p) { return *(const vdu *)p; }\n"},
     {"ld_i64", FN "vl ld_i64(const ll *p) { return *(const vlu *)p; }\n"},
     {"ld_i32", FN "vi ld_i32(const int *p) { return *(const viu *)p; }\n"},
-    {"ld_i16",
-     FN "vi ld_i16(const short *p) { return __builtin_convertvector(*(const vsu *)p, vi); }\n"},
-    {"ld_i8", FN
-     "vi ld_i8(const signed char *p) { return __builtin_convertvector(*(const vcu *)p, vi); }\n"},
-    {"ld_u8", FN
-     "vi ld_u8(const unsigned char *p) { return __builtin_convertvector(*(const vbu *)p, vi); }\n"},
-    {"ld_bool", FN
-     "vi ld_bool(const unsigned char *p) { return (vi)(__builtin_convertvector(*(const vbu *)p, vi) != sp_i(0)); }\n"},
-    {"ld_bf16", FN
-     "vf ld_bf16(const unsigned short *p) { return (vf)(__builtin_convertvector(*(const vwu *)p, vi) << 16); }\n"},
-    {"ld_f16", FN
-     "vf ld_f16(const unsigned short *p) { return h_f(__builtin_convertvector(*(const vwu *)p, vi)); }\n"},
+    {"ld_i16", FN "vi ld_i16(const short *p) { return widen_i16(p); }\n"},
+    {"ld_i8", FN "vi ld_i8(const signed char *p) { return widen_i8(p); }\n"},
+    {"ld_u8", FN "vi ld_u8(const unsigned char *p) { return widen_u8(p); }\n"},
+    {"ld_bool", FN "vi ld_bool(const unsigned char *p) { return (vi)(widen_u8(p) != sp_i(0)); }\n"},
+    {"ld_bf16", FN "vf ld_bf16(const unsigned short *p) { return (vf)(widen_u16(p) << 16); }\n"},
+    {"ld_f16", FN "vf ld_f16(const unsigned short *p) { return h_f(widen_u16(p)); }\n"},
     {"st_f32", FN "void st_f32(float *p, vf v) { *(vfu *)p = v; }\n"},
     {"st_f64", FN "void st_f64(double *p, vd v) { *(vdu *)p = v; }\n"},
     {"st_i64", FN "void st_i64(ll *p, vl v) { *(vlu *)p = v; }\n"},
@@ -448,7 +467,6 @@ const hn_snippet c_patterns[] = {
      FN "@V lds_@N(const @T *p, ll s) { @T t[VF]; " LANES "t[k] = p[k * s]; return ld_@N(t); }\n"},
     {"ldsn_", FN
      "@V ldsn_@N(const @T *p, ll s, ll n) { @T t[VF] = {0}; for (ll k = 0; k < n; k++) t[k] = p[k * s]; return ld_@N(t); }\n"},
-    {"lp_", FN "@V lp_@N(const @T *p) { @T t[VF]; " LANES "t[k] = *p; return ld_@N(t); }\n"},
     {"stn_", FN
      "void stn_@N(@T *p, @V v, ll n) { @T t[VF]; st_@N(t, v); for (ll k = 0; k < n; k++) p[k] = t[k]; }\n"},
     {"sts_", FN
