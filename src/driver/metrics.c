@@ -64,7 +64,8 @@ hn_status hn_driver_count(hn_driver *d) {
             HN_TRY(count_kernel(d, step->kernel, &d->levels[0].step_kernels[k], &points));
     }
     count_layouts(d);
-    count(d, HN_METRIC_FUSIONS_REFUSED, d->schedule.refused);
+    count(d, HN_METRIC_FUSIONS_REFUSED, d->schedule.refusals.count);
+    count(d, HN_METRIC_BYTES_SAVED, d->schedule.saved_bytes);
     count(d, HN_METRIC_REDUCTIONS_SPLIT, d->schedule.splits);
     count(d, HN_METRIC_NODES_IMPORTED, d->stats.nodes_imported);
     count(d, HN_METRIC_NODES, d->stats.nodes);

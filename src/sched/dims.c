@@ -5,6 +5,12 @@
 
 hn_expr dims_numel(sched *s, const dims *d) { return hn_sym_product(s->sym, d->items, d->count); }
 
+dims dims_part(const dims *d, uint32_t first, uint32_t count) {
+    dims out = {.count = count};
+    memcpy(out.items, &d->items[first], count * sizeof *out.items);
+    return out;
+}
+
 hn_expr dims_quotient(sched *s, hn_expr a, hn_expr b) {
     if (hn_sym_is_value(s->sym, b, 0) || hn_sym_is_value(s->sym, a, 0)) return 0;
     hn_expr q = hn_sym_floordiv(s->sym, a, b);

@@ -576,31 +576,36 @@ static bool has_costly(const reading *r) {
     return false;
 }
 
-static void explain(const reading *r, const char *why) {
+/* The result would be neither written nor read. */
+static hn_status refuse(const reading *r, hn_refusal_reason why) {
     const use *u = &r->c->uses[r->result];
-    if (u->readers)
-        sched_explain(r->c->s, calls_item(r->c, r->i)->origin,
-                      calls_item(r->c, u->reader[0])->origin, why);
+    const sched *s = r->c->s;
+    const hn_buffer *result = &s->p->buffers.items[r->result];
+    const int64_t elems = hn_sym_hint(s->sym, result->extent, HINT_ELEMS),
+                  size = (int64_t)hn_dtype_facts(result->dtype)->size_bytes;
+    if (!u->readers) return NULL;
+    return sched_refuse(r->c->s,
+                        &(hn_refusal){.why = why,
+                                      .first = calls_item(r->c, r->i)->origin,
+                                      .second = calls_item(r->c, u->reader[0])->origin,
+                                      .first_step = HN_REFUSAL_NO_STEP,
+                                      .second_step = HN_REFUSAL_NO_STEP,
+                                      .bytes = elems < INT64_MAX / 64 ? 2 * size * elems : 0,
+                                      .shared_count = 1,
+                                      .shared = {r->result}});
 }
 
 static hn_status take_tails(reading *r, bool *out_takes) {
     const use *u = &r->c->uses[r->result];
     *out_takes = false;
-    if (has_activation(r)) {
-        explain(r, "the operation already ends with an activation");
-        return NULL;
-    }
+    if (has_activation(r)) return refuse(r, HN_REFUSED_HAS_ACTIVATION);
     bool all = true;
     for (uint32_t k = 0; k < u->readers && all; k++) all = add_tails(r, u->reader[k]);
     keep_common(r);
     *out_takes = all && r->tail_count && takes_anything(&r->tails[0]) &&
                  allows(r, "a call takes what stands behind it (epilogue.c)");
     if (*out_takes) return take(r);
-    if (!r->c->s->options->explain) return NULL;
-    explain(r, has_costly(r)
-                   ? "a costly function of so many results is faster in a kernel of its own"
-                   : "the operation does nothing of the kind");
-    return NULL;
+    return refuse(r, has_costly(r) ? HN_REFUSED_COSTLY_FUNCTION : HN_REFUSED_NO_SUCH_END);
 }
 
 /* One round. *out_again: the result is in other memory now, and its readers may want more. */
@@ -618,10 +623,7 @@ static hn_status take_round(calls *c, hn_item i, const hn_operation *o, bool *ou
     uint32_t copied = 0;
     *out_again = false;
     if (c->s->p->buffers.items[r.result].kind != HN_BUFFER_TEMP) return NULL;
-    if (!has_good_readers(&r)) {
-        explain(&r, "the result is read as it is, too");
-        return NULL;
-    }
+    if (!has_good_readers(&r)) return refuse(&r, HN_REFUSED_READ_TOO);
     result_space(call, &r.space);
     HN_TRY(take_tails(&r, &takes));
     *out_again = (takes || !is_narrow(r.dtype)) &&

@@ -9,6 +9,12 @@
  * expressions small. */
 enum { MAX_MEMBERS = 64, MAX_DIMS = 8 };
 
+/* For a size without a hint. */
+enum { HINT_ELEMS = 1024 };
+
+/* Of each buffer, so many groups are known that touched it last. */
+enum { FUSE_TOUCHED_MAX = 6 };
+
 /* A list of extents. */
 typedef struct dims {
     uint32_t count;
@@ -32,6 +38,7 @@ typedef struct member {
 typedef enum group_form { GROUP_FLAT, GROUP_ROW, GROUP_COLUMN, GROUP_SINGLE } group_form;
 
 typedef struct group {
+    uint32_t id; /* from 1 on, in the order of their creation; 0: made by again.c */
     group_form form;
     dims outer;
     struct {
@@ -57,7 +64,14 @@ typedef struct sched {
     } groups;
     uint32_t *writer_group; /* per buffer: 1 + newest group that writes it */
     uint32_t *reader_group; /* per buffer: 1 + newest group that reads it */
-    uint32_t *readers;      /* per buffer: how many items read it */
+    /* per buffer: 1 + the groups that touched it last, the newest one first; 0: no more */
+    struct {
+        uint32_t groups[FUSE_TOUCHED_MAX];
+    } * touched;
+    uint32_t *item_readers; /* per buffer: how many items read it, before fusion */
+    uint32_t *seen;         /* per buffer: `seen_now` when it was met last */
+    uint32_t seen_now;
+    uint32_t *readers; /* per buffer: how many items read it */
     /* per buffer: how many loops write it (the pieces of a cat), and extern items */
     uint32_t *writers;
     /* loops may not join groups before this one: conditionals bracket them */
@@ -67,6 +81,7 @@ typedef struct sched {
 
 /* dims.c */
 hn_expr dims_numel(sched *s, const dims *d);
+dims dims_part(const dims *d, uint32_t first, uint32_t count);
 /* a / b when b divides a for certain, else 0. */
 hn_expr dims_quotient(sched *s, hn_expr a, hn_expr b);
 /* The common refinement of two lists with equal products: every dim of a and of b is a product of
@@ -92,9 +107,10 @@ static inline bool sched_allows(const sched *s, const char *rule, uint32_t origi
 
 /* calls.c: before loops are grouped. */
 hn_status sched_calls(sched *s) HN_MUST_USE;
-/* A line for --explain-fusion: why the second one did not join the first. Origins:
- * hn_graph.origins. */
-void sched_explain(sched *s, uint32_t first, uint32_t second, const char *why);
+
+/* fuse_refused.c */
+/* Adds to the list of refused fusions. */
+hn_status sched_refuse(sched *s, const hn_refusal *refusal) HN_MUST_USE;
 
 /* split.c */
 /* Splits a long reduction with few results: `loop` becomes the first stage, `*out_second` (NULL:
@@ -107,20 +123,25 @@ enum { SCAN_STAGES = 4 };
 hn_status scan_split(sched *s, const hn_loop *loop, uint32_t origin, hn_loop *out[SCAN_STAGES],
                      uint32_t *out_count) HN_MUST_USE;
 
-/* fuse.c */
+/* loops.c */
 /* With a body of its own. */
 hn_status loop_copy(sched *s, const hn_loop *from, hn_loop *to) HN_MUST_USE;
 /* Whether its loads rather go by one element along the variable. */
 bool loop_goes_along(sched *s, const hn_loop *loop, hn_expr var);
 /* A reduction whose lanes should be rows: its loads are contiguous along the last parallel dim. */
 bool is_column_reduction(sched *s, const hn_loop *loop);
+/* The bytes of a buffer that the loop reaches by an index, each element once, at the hints of sizes:
+ * at most all. */
+int64_t loop_access_bytes(sched *s, const hn_loop *loop, hn_buf b, hn_expr index);
+
+/* fuse.c */
 hn_status sched_fuse(sched *s) HN_MUST_USE;
 
 /* mixed.c: sums down columns in a row kernel. */
 /* Whether a loop is such a reduction as may join one. */
 bool mixed_may_join(sched *s, const hn_loop *loop);
 /* Whether the group's rows are those of the loop; `*out_why` when not. */
-bool mixed_fits(sched *s, const group *g, const hn_loop *loop, const char **out_why);
+bool mixed_fits(sched *s, const group *g, const hn_loop *loop, hn_refusal_reason *out_why);
 /* What joins: a copy over rows and columns, without a buffer. */
 hn_status mixed_first_stage(sched *s, const hn_loop *loop, hn_loop *out) HN_MUST_USE;
 /* Some member reads a buffer where the new loop does, along rows and columns. */

@@ -61,15 +61,14 @@ static bool has_reduction(const group *g) {
     return false;
 }
 
-bool mixed_fits(sched *s, const group *g, const hn_loop *loop, const char **out_why) {
+bool mixed_fits(sched *s, const group *g, const hn_loop *loop, hn_refusal_reason *out_why) {
     hn_expr columns = columns_of(s, loop);
-    *out_why = !g->is_loop || g->form != GROUP_ROW || !has_reduction(g)
-                   ? "no reduction of rows to take these columns along"
-               : dims_numel(s, &g->outer) != rows_of(s, loop) ? "other rows than the columns have"
-               : g->slabs && g->slab_elems != columns         ? "other columns than its own"
+    *out_why = !g->is_loop || g->form != GROUP_ROW || !has_reduction(g) ? HN_REFUSED_NO_ROWS
+               : dims_numel(s, &g->outer) != rows_of(s, loop)           ? HN_REFUSED_ROWS_DIFFER
+               : g->slabs && g->slab_elems != columns                   ? HN_REFUSED_COLUMNS_DIFFER
                : columns_in(s, g) + hint(s, columns) > s->options->limits->mixed_all_columns_max
-                   ? "the kernel would keep too many columns"
-                   : NULL;
+                   ? HN_REFUSED_MANY_COLUMNS
+                   : HN_REFUSED_NONE;
     return !*out_why;
 }
 

@@ -1,7 +1,7 @@
 /* sched.c: the entry: fuse, count readers and writers, plan each group. */
 #include "sched/sched.h"
 
-#include "sched/internal.h"
+#include "sched/fuse.h"
 
 static void count_loop(sched *s, const hn_loop *loop) {
     for (hn_sid k = 1; k < loop->body.count; k++) {
@@ -61,5 +61,6 @@ hn_status hn_schedule_program(hn_program *program, const hn_sched_options *optio
     if (options->fused) hn_program_print(program, options->fused);
     HN_TRY(count_uses(&s));
     for (uint32_t k = 0; k < s.groups.count; k++) HN_TRY(plan_group(&s, &s.groups.items[k]));
+    HN_TRY(fuse_refused_end(&s));
     return hn_sym_status(s.sym);
 }

@@ -112,13 +112,46 @@ typedef struct hn_step {
     hn_item item; /* EXTERN; OTHER: an assertion or a bracket of a conditional */
 } hn_step;
 
+/* Why two loops, or a call and a loop, do not share a step (refusals.def). */
+typedef enum hn_refusal_reason {
+#define HN_REFUSAL(id, name, sentence) HN_REFUSED_##id,
+#include "sched/refusals.def"
+#undef HN_REFUSAL
+} hn_refusal_reason;
+
+/* Static. */
+typedef struct hn_refusal_kind {
+    const char *name;     /* "other_rows": stable */
+    const char *sentence; /* "it reads what other rows make" */
+} hn_refusal_kind;
+const hn_refusal_kind *hn_refusal_kind_of(hn_refusal_reason why);
+
+enum { HN_REFUSAL_SHARED_MAX = 4 };
+#define HN_REFUSAL_NO_STEP UINT32_MAX
+
+/* A fusion that was looked at and refused. */
+typedef struct hn_refusal {
+    hn_refusal_reason why;
+    uint32_t first,
+        second; /* nodes, hn_graph.origins: the last one in a step, and what did not join */
+    /* in hn_schedule.steps; NO_STEP: of an operation's end, and of what is in no step any more */
+    uint32_t first_step, second_step;
+    int64_t bytes; /* that the fusion would have saved, at the hints */
+    uint32_t shared_count;
+    hn_buf shared[HN_REFUSAL_SHARED_MAX]; /* what both touch: the first ones */
+} hn_refusal;
+
 typedef struct hn_schedule {
     struct {
         hn_step *items;
         uint32_t count, cap;
     } steps;
-    uint32_t refused; /* fusions that were tried and refused */
-    uint32_t splits;  /* reductions and scans that became several kernels (split.c, scan.c) */
+    struct {
+        hn_refusal *items;
+        uint32_t count, cap;
+    } refusals;          /* in the order in which they were looked at */
+    int64_t saved_bytes; /* that loops need not move since they share kernels, at the hints */
+    uint32_t splits;     /* reductions and scans that became several kernels (split.c, scan.c) */
 } hn_schedule;
 
 /* What a target has, and what its memory and threads are good for: from where on a decision pays.

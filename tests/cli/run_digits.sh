@@ -5,4 +5,4 @@ sed 's|min.*||; s|equals .*/|equals |; s|  largest.*||' text
 ls out
 "$HENRY" run "$DATA/model.pt2" -i "$DATA/input_0.npy" -e out/output_0.npy --rtol 0 --atol 0 --quiet
 "$HENRY" run "$DATA/model.pt2" --input="$DATA/input_0.npy" --json >result.json
-sed '/"compilations"/,/"predicted_ns"/ s/: [0-9]*/: N/; s/[0-9]\{1,\}\.[0-9]\{1,\}/N/; s/\(_bytes": \|"steps": \|"objects": \|"generated": \|"unique": \|"compiled": \|"cached": \|"extern": \)[0-9]*/\1N/; s|"model": ".*/examples|"model": "examples|' result.json
+sed '/"compilations"/,/"steps"/ s/: [0-9]*/: N/; s/[0-9]\{1,\}\.[0-9]\{1,\}/N/; s/\(_bytes": \|"objects": \|"generated": \|"unique": \|"compiled": \|"cached": \|"extern": \)[0-9]*/\1N/; s|"model": ".*/examples|"model": "examples|' result.json

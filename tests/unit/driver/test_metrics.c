@@ -88,6 +88,7 @@ TEST(a_counter_is_what_the_program_has_and_0_elsewhere) {
         {"bytes_written", softmax, product, "sm_90a", 256000},
         {"operations", relu, product, "x86-64-v3", -1000},
         {"predicted_ns", relu, product, "x86-64-v3", -1},
+        {"bytes_saved", softmax, relu, "x86-64-v3", -1},
     };
     for (size_t k = 0; k < HN_COUNT_OF(rows); k++) {
         hn_metrics m;

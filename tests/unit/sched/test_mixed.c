@@ -9,7 +9,7 @@ static const char *kernels_of(const char *statements, const hn_sched_limits *lim
     hn_arena arena, scratch;
     hn_sym *sym;
     hn_program *program = NULL;
-    hn_schedule schedule = {.refused = 0};
+    hn_schedule schedule = {.steps.count = 0};
     hn_strbuf text;
     hn_arena_init(&arena);
     hn_arena_init(&scratch);

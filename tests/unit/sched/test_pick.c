@@ -15,7 +15,7 @@ static const char *kernels_of(const char *statements, const hn_sched_limits *lim
     hn_arena arena, scratch;
     hn_sym *sym;
     hn_program *program = NULL;
-    hn_schedule schedule = {.refused = 0};
+    hn_schedule schedule = {.steps.count = 0};
     hn_strbuf text;
     hn_sched_limits own = *limits;
     own.again_min_bytes = 0; /* rows that are made again are another matter: again.c */

@@ -8,7 +8,7 @@ static uint32_t kernels_of(const char *op, const char *dtype, int rows, int elem
     hn_arena arena, scratch;
     hn_sym *sym;
     hn_program *program = NULL;
-    hn_schedule schedule = {.refused = 0};
+    hn_schedule schedule = {.steps.count = 0};
     hn_strbuf text;
     hn_arena_init(&arena);
     hn_arena_init(&scratch);

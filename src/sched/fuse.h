@@ -1,0 +1,59 @@
+/* fuse.h: what the files of fusion share: groups that loops may join, what that saves, and what was
+ * refused. */
+#ifndef HN_SCHED_FUSE_H
+#define HN_SCHED_FUSE_H
+
+#include "sched/internal.h"
+
+/* fuse_rows.c */
+/* Whether every read of the group's results by `loop`, which is over the group's outer dims, stays in
+ * the row; in a flat group it must be the same element. */
+bool fuse_reads_are_local(sched *s, const group *g, const hn_loop *loop);
+
+/* fuse_join.c */
+/* `loop` becomes a member of the group, rewritten over its dims, if `*out_why` is NONE; else both
+ * stay as they were. `shares_reads`: only if both read something in common (mixed.c).
+ * Owns: the member is `loop` itself. */
+hn_status fuse_join(sched *s, group *g, hn_loop *loop, uint32_t origin, bool shares_reads,
+                    hn_refusal_reason *out_why) HN_MUST_USE;
+
+/* fuse_saved.c: of each buffer, the groups that touched it last. */
+enum { FUSE_CANDIDATES_MAX = 8 };
+
+typedef struct fuse_candidate {
+    uint32_t group; /* index */
+    int64_t bytes;  /* that a loop would not move if it joined, at the hints */
+    uint32_t shared_count;
+    hn_buf shared[HN_REFUSAL_SHARED_MAX]; /* what both touch: the first ones */
+} fuse_candidate;
+
+typedef struct fuse_candidates {
+    uint32_t count;
+    fuse_candidate items[FUSE_CANDIDATES_MAX]; /* most bytes first, then the newest */
+} fuse_candidates;
+
+hn_status fuse_saved_begin(sched *s) HN_MUST_USE;
+/* The loop is in group `index` now. */
+void fuse_note_access(sched *s, const hn_loop *loop, uint32_t index);
+/* An extern, or another item, is. */
+void fuse_note_read(sched *s, hn_buf b, uint32_t index);
+void fuse_note_write(sched *s, hn_buf b, uint32_t index);
+/* 1 + the group that the loop may not be in front of: what it reads, and who wrote or reads the buffer
+ * that it writes; 0: none. */
+uint32_t fuse_newest_needed(const sched *s, const hn_loop *loop);
+/* The groups that the loop may join, by their order, and has something in common with. */
+void fuse_find_candidates(sched *s, const hn_loop *loop, fuse_candidates *out);
+/* What the loop has in common with group `index`. */
+fuse_candidate fuse_common_with(sched *s, const hn_loop *loop, uint32_t index);
+
+/* fuse_refused.c */
+/* Group `c->group` did not take a loop of the node. Its own group is `index`, once it is known
+ * (fuse_refused_place). */
+hn_status fuse_refuse(sched *s, const fuse_candidate *c, uint32_t origin,
+                      hn_refusal_reason why) HN_MUST_USE;
+/* The loop of the refusals since `from` is in group `index`. */
+void fuse_refused_place(sched *s, uint32_t from, uint32_t index);
+/* Behind planning: drops what came to share a kernel after all, and prints the others. */
+hn_status fuse_refused_end(sched *s) HN_MUST_USE;
+
+#endif
