@@ -268,6 +268,7 @@ EXPORT int cuDeviceGetAttribute(int *out, int attribute, int device) {
     switch (attribute) {
     case 1: *out = 1024; return SUCCESS;
     case 16: *out = 132; return SUCCESS;
+    case 38: *out = 50 << 20; return SUCCESS;
     case 75: *out = standin.arch / 10; return SUCCESS;
     case 76: *out = standin.arch % 10; return SUCCESS;
     case 97: *out = 227 << 10; return SUCCESS;

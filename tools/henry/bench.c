@@ -3,14 +3,17 @@
  * belongs to the machine. */
 #include "tool.h"
 
-#include "base/file.h"
+#include "base/device.h"
 #include "base/trace.h"
+#include "measure/ceilings.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 enum { WARMUP_RUNS = 2, MIN_ROUNDS = 20, MAX_ROUNDS = 10000 };
 #define ROUND_TIME_NS INT64_C(1000000000)
+/* What `--roofline` without a model takes. */
+#define MACHINE_OPTIONS " --roofline --measure --device --threads --cache-dir --no-cache --stats "
 
 typedef struct subject {
     tool_model model;
@@ -170,9 +173,34 @@ static void deinit(bench *b) {
     free(b->subjects);
 }
 
+static hn_status json_machine(const tool_options *options, const hn_ceilings *ceilings) {
+    tool_json json;
+    tool_json_init(&json);
+    tool_json_open(&json, "ceilings", '[');
+    tool_ceilings_json(&json, ceilings);
+    hn_status status = tool_json_finish(&json, options->json, options->stats);
+    tool_json_deinit(&json);
+    return status;
+}
+
+static hn_status text_machine(const hn_ceilings *ceilings) {
+    hn_strbuf text;
+    hn_strbuf_init(&text);
+    tool_ceilings_print(ceilings, &text);
+    hn_status status = tool_print(&text);
+    hn_strbuf_deinit(&text);
+    return status;
+}
+
 /* Whether the options mean something for one of the models at least. */
 static int check_options(const tool_options *o) {
     unsigned kinds = 0;
+    if (!o->args.count && !o->roofline)
+        return tool_usage("bench", "needs a model, or --roofline to look at the machine alone");
+    if (tool_options_check_with("bench", o, "--measure", o->roofline, "without --roofline") ||
+        tool_options_check_with("bench", o, "--limit", o->roofline, "without --roofline"))
+        return TOOL_USAGE;
+    if (!o->args.count) return tool_options_check_action("bench", o, "--roofline", MACHINE_OPTIONS);
     for (uint32_t k = 0; k < o->args.count; k++) {
         tool_kind kind;
         hn_status status = tool_kind_of(o->args.items[k], &kind);
@@ -186,9 +214,22 @@ static int check_options(const tool_options *o) {
     return tool_options_check_kind("bench", o, o->args.items[0], kinds);
 }
 
+/* What the machine can do, without a model. */
+static hn_status show_machine(const tool_options *options) {
+    hn_device device = {.kind = HN_DEVICE_CPU};
+    hn_ceilings ceilings;
+    const char *name = NULL;
+    if (options->device) HN_TRY(hn_device_parse(options->device, &device, &name));
+    if (name) return HN_ERROR(HN_INVALID_ARGUMENT, "give the number of the device, not '%s'", name);
+    HN_TRY(tool_ceilings_get(options, device, &ceilings));
+    return options->json || options->stats ? json_machine(options, &ceilings)
+                                           : text_machine(&ceilings);
+}
+
 int tool_cmd_bench(const tool_options *options) {
     int refused = check_options(options);
     if (refused) return refused;
+    if (!options->args.count) return tool_report(show_machine(options));
     bench b = {.options = options,
                .rounds_max = options->repeat > 0 ? options->repeat : MAX_ROUNDS};
     if (b.rounds_max > 100 * MAX_ROUNDS)

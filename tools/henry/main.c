@@ -26,9 +26,10 @@ static const tool_command commands[] = {
      "The bundle contains the weights unless --weights says otherwise.\n", tool_cmd_compile},
     {"inspect", TOOL_USE_INSPECT, 1, 1, "MODEL|BUNDLE [options]",
      "show what is in a .pt2 or a .hnb", "", tool_cmd_inspect},
-    {"bench", TOOL_USE_BENCH, 1, 16, "MODEL... [options]",
+    {"bench", TOOL_USE_BENCH, 0, 16, "MODEL... [options]",
      "measure the time of runs; several models take turns",
-     "Without --input the inputs are random: floats in [-1, 1), integers 0 or 1, sizes from the model's signature.\n",
+     "Without --input the inputs are random: floats in [-1, 1), integers 0 or 1, sizes from the model's signature. With --roofline\n"
+     "and no model it shows what the machine can do at most.\n",
      tool_cmd_bench},
     {"accuracy", TOOL_USE_ACCURACY, 1, 1, "MODEL.pt2 [--input F.npy]... [options]",
      "run a model beside its reference and show the errors of each kernel, the worst first",

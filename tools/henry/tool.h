@@ -39,7 +39,7 @@ typedef struct tool_options {
     /* a bit for each option of the table in options.c that is on the command line */
     uint64_t given;
     bool help, json, no_cache, no_fusion, no_standby, explain_fusion, profile, weights_beside,
-        verify, quiet, cuda_graphs, load_all, timing, deterministic;
+        verify, quiet, cuda_graphs, load_all, timing, deterministic, roofline, measure;
 } tool_options;
 
 typedef enum tool_use {
@@ -209,6 +209,16 @@ void tool_counters_json(tool_json *json, const hn_metrics *metrics);
 void tool_compile_stats_json(tool_json *json, const hn_compile_stats *stats);
 /* The phases of a compilation as fields of the open object. */
 void tool_phases_json(tool_json *json, const hn_compile_stats *stats);
+/* --- ceilings.c: what a device can do at most --- */
+
+struct hn_ceilings;
+/* From the cache, or measured. Errors: those of hn_ceilings_get. */
+hn_status tool_ceilings_get(const tool_options *options, hn_device device,
+                            struct hn_ceilings *out) HN_MUST_USE;
+void tool_ceilings_print(const struct hn_ceilings *ceilings, hn_strbuf *out);
+/* An object of a list. */
+void tool_ceilings_json(tool_json *json, const struct hn_ceilings *ceilings);
+
 /* --- random.c: inputs where --input names none --- */
 
 /* Floats in [-1, 1), integers 0 or 1: the same ones in each process. */

@@ -111,7 +111,7 @@ enum { ALIGN = 256 }; /* bytes: what the driver gives */
 
 static hn_status learn_facts(cuda_dev *d, const hn_device_options *options) {
     hn_cuda_device device;
-    int shared = 0;
+    int shared = 0, cache = 0;
     HN_TRY(hn_cuda_device_get(&d->cuda, options->number, &device));
     HN_TRY(hn_cuda_status(&d->cuda, d->cuda.cuDeviceGet(&d->device, (int)options->number),
                           "cuDeviceGet"));
@@ -119,12 +119,17 @@ static hn_status learn_facts(cuda_dev *d, const hn_device_options *options) {
                           d->cuda.cuDeviceGetAttribute(
                               &shared, HN_CUDA_DEVICE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, d->device),
                           "cuDeviceGetAttribute"));
+    HN_TRY(hn_cuda_status(
+        &d->cuda, d->cuda.cuDeviceGetAttribute(&cache, HN_CUDA_DEVICE_L2_CACHE_SIZE, d->device),
+        "cuDeviceGetAttribute"));
     d->shared_max = shared > 0 ? (size_t)shared : 0;
     d->memory_limit = options->memory_limit && options->memory_limit < SIZE_MAX
                           ? (size_t)options->memory_limit
                           : SIZE_MAX;
-    d->base.facts = (hn_device_facts){
-        .memory_bytes = device.memory_bytes, .align = ALIGN, .has_addresses = true};
+    d->base.facts = (hn_device_facts){.memory_bytes = device.memory_bytes,
+                                      .cache_bytes = cache > 0 ? (uint64_t)cache : 0,
+                                      .align = ALIGN,
+                                      .has_addresses = true};
     snprintf(d->base.facts.name, sizeof d->base.facts.name, "%s", device.name);
     return NULL;
 }

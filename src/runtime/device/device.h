@@ -46,6 +46,7 @@ typedef struct hn_device_operation hn_device_operation; /* the row's own */
 typedef struct hn_device_facts {
     char name[64];         /* "cpu", or what the driver calls it */
     uint64_t memory_bytes; /* 0: unknown */
+    uint64_t cache_bytes;  /* of the cache that all of it share; 0: unknown */
     size_t align;          /* bytes, a power of two: of allocations */
     /* its memory is the host's: addresses may be read and written, once the work that uses them is
      * done */

@@ -53,7 +53,7 @@ static hn_status check(const opencl_dev *d) {
 
 static hn_status learn_facts(opencl_dev *d) {
     hn_strbuf name;
-    cl_ulong bytes = 0;
+    cl_ulong bytes = 0, cache_bytes = 0;
     cl_uint align_bits = 0;
     hn_strbuf_init(&name);
     hn_opencl_device_text(&d->cl, d->device, CL_DEVICE_NAME, &name);
@@ -65,7 +65,11 @@ static hn_status learn_facts(opencl_dev *d) {
     if (code == CL_SUCCESS)
         code = d->cl.clGetDeviceInfo(d->device, CL_DEVICE_MEM_BASE_ADDR_ALIGN, sizeof align_bits,
                                      &align_bits, NULL);
+    if (code == CL_SUCCESS)
+        code = d->cl.clGetDeviceInfo(d->device, CL_DEVICE_GLOBAL_MEM_CACHE_SIZE, sizeof cache_bytes,
+                                     &cache_bytes, NULL);
     d->base.facts.memory_bytes = bytes;
+    d->base.facts.cache_bytes = cache_bytes;
     d->base.facts.align = align_bits / 8 > LEAST_ALIGN ? align_bits / 8 : LEAST_ALIGN;
     return hn_opencl_status(code, "clGetDeviceInfo");
 }
