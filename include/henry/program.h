@@ -103,7 +103,7 @@ typedef struct hn_compile_options {
     hn_memory_pool memory_pool;
     /* Inputs, by name or by number ("0"), whose memory runs may use behind the last use of the input,
      * if the run says so, too: hn_run_options.donated. Errors: not-found; unsupported for an input
-     * that is no contiguous tensor on the CPU, or that the program changes */
+     * that is no contiguous tensor, that the program changes, or that two devices read */
     const char *const *donated;
     uint32_t donated_count;
 } hn_compile_options;

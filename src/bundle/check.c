@@ -197,7 +197,7 @@ static hn_status check_outputs(const hn_bundle *b) {
 static bool pool_ok(const hn_bundle *b, const hnb_buffer *f) {
     if (!f->source) return true;
     return f->source < b->buffers_count && b->buffers[f->source].kind == HNB_BUFFER_POOL &&
-           f->device == HN_DEVICE_CPU && need_expr(b, f->offset);
+           f->device == b->buffers[f->source].device && need_expr(b, f->offset);
 }
 
 static hn_status check_buffers(const hn_bundle *b) {
@@ -217,7 +217,7 @@ static hn_status check_buffers(const hn_bundle *b) {
             ok = ok && need_expr(b, f->bytes) && f->source < b->buffers_count;
         if (f->kind == HNB_BUFFER_OUTPUT) ok = ok && need_expr(b, f->bytes) && pool_ok(b, f);
         if (f->kind == HNB_BUFFER_POOL)
-            ok = ok && need_expr(b, f->bytes) && f->device == HN_DEVICE_CPU &&
+            ok = ok && need_expr(b, f->bytes) &&
                  (!f->source || (f->source - 1 < b->inputs_count &&
                                  b->inputs[f->source - 1].kind == HNB_VALUE_TENSOR));
         if (!ok || f->device >= HN_DEVICE_KIND_COUNT) return CORRUPT("buffer %u", i);

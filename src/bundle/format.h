@@ -222,8 +222,8 @@ typedef enum hnb_buffer_kind {
     /* slot number `source`, memory that grows when `bytes` becomes known; several buffers of one
      * device may take turns in one slot */
     HNB_BUFFER_SLOT = 5,
-    /* memory of the CPU for outputs, which no step mentions; source: 1 + the input whose memory it
-     * is when the caller gives that up; 0: it is fresh in each run */
+    /* memory for outputs, which no step mentions; source: 1 + the input whose memory it is when the
+     * caller gives that up, or when it is a copy that the run has made; 0: it is fresh in each run */
     HNB_BUFFER_POOL = 6,
     HNB_BUFFER_KIND_COUNT
 } hnb_buffer_kind;

@@ -6,13 +6,20 @@
 
 /* ---- what the plan needs ---- */
 
+/* What lies in a pool, and a pool in the memory of an input, has no bytes of its own. */
+static bool has_own_bytes(const hn_module *m, uint32_t s) {
+    const hnb_buffer *f = &m->view.buffers[m->output_buffers[s]];
+    return hn_buffer_is_remote(m, m->output_buffers[s]) && !m->output_pools[s] &&
+           !(f->kind == HNB_BUFFER_POOL && f->source);
+}
+
 /* Inputs and outputs that a run has on the device. They stay from its begin to its end. */
 static uint64_t io_bytes(const hn_module *m, const hn_bound *bound) {
     uint64_t sum = 0;
     for (uint32_t u = 0; u < m->upload_count; u++)
         sum += (uint64_t)bound->input_bytes[m->uploads[u]];
     for (uint32_t s = 0; s < m->output_buffer_count; s++)
-        if (hn_buffer_is_remote(m, m->output_buffers[s])) sum += (uint64_t)bound->block_bytes[s];
+        if (has_own_bytes(m, s)) sum += (uint64_t)bound->block_bytes[s];
     return sum;
 }
 

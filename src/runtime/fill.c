@@ -52,8 +52,12 @@ hn_status hn_fill_made(const hn_module *m, const hn_context *c, hn_dev *dev, hn_
 
 /* Fresh memory for output buffer `s`; NULL: it is the caller's, or part of a pool. */
 static void *output_memory(const hn_module *m, const hn_context *c, uint32_t s) {
-    if (hn_buffer_is_remote(m, m->output_buffers[s]))
-        return c->given[s] ? NULL : c->io[m->view.inputs_count + s];
+    if (hn_buffer_is_remote(m, m->output_buffers[s])) {
+        void *at = c->io[m->view.inputs_count + s];
+        const bool is_own = at && at == c->remote[s].memory;
+        const bool is_block = c->device_output_blocks[s] && !m->output_pools[s];
+        return is_own || is_block ? at : NULL;
+    }
     return c->blocks[s] && !m->output_pools[s] ? hn_block_data(c->blocks[s]) : NULL;
 }
 

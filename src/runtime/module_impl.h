@@ -664,6 +664,12 @@ hn_status hn_pool_place(hn_module *m, hn_context *c, uint32_t s) HN_MUST_USE;
 /* Of output buffer `s` in a pool. */
 hn_status hn_pool_share(const hn_module *m, hn_context *c, uint32_t s, void **home) HN_MUST_USE;
 void hn_pool_release_input(void *tensor); /* for outputs that hold one */
+/* Nobody else may use the memory of input `k`, which is given up. Errors: invalid-argument. */
+hn_status hn_donation_check(const hn_module *m, const hn_context *c, uint32_t k) HN_MUST_USE;
+
+/* device_pools.c: the same in memory of the device that runs the kernels. */
+hn_status hn_device_pool_place(hn_module *m, hn_context *c, uint32_t s) HN_MUST_USE;
+hn_status hn_device_pool_share(const hn_module *m, hn_context *c, uint32_t s) HN_MUST_USE;
 
 /* device_outputs.c: outputs that are made on the device. */
 /* Whether output `k` of the bundle is one. */
@@ -676,6 +682,10 @@ static inline bool hn_output_stays(const hn_module *m, const hn_context *c, uint
  * needs its content. */
 hn_status hn_device_output_place(hn_module *m, hn_context *c, uint32_t s, void **out) HN_MUST_USE;
 bool hn_device_output_comes_home(const hn_module *m, const hn_context *c, uint32_t s);
+/* Whether an output in it stays; a block of memory for such. */
+bool hn_device_output_stays(const hn_module *m, const hn_context *c, uint32_t s);
+hn_status hn_device_block_make(hn_module *m, hn_context *c, int64_t bytes,
+                               hn_block **out) HN_MUST_USE;
 /* Behind the steps: copies of outputs that are no buffers of their own. */
 hn_status hn_device_outputs_copy(hn_module *m, hn_context *c) HN_MUST_USE;
 hn_status hn_device_output_make(const hn_module *m, hn_context *c, uint32_t k,

@@ -112,7 +112,8 @@ static hn_status place_home(hn_module *m, hn_context *c, uint32_t s) {
     if (m->view.buffers[m->output_buffers[s]].kind == HNB_BUFFER_POOL)
         return hn_pool_place(m, c, s);
     if (*home) return NULL;
-    if (m->output_pools[s]) return hn_pool_share(m, c, s, home);
+    if (m->output_pools[s] && !hn_buffer_is_remote(m, m->output_buffers[s]))
+        return hn_pool_share(m, c, s, home);
     c->blocks[s] = hn_block_create(m->blocks, (size_t)bytes);
     c->made_bytes += (size_t)bytes;
     if (!c->blocks[s])
@@ -125,9 +126,12 @@ static hn_status place_home(hn_module *m, hn_context *c, uint32_t s) {
 static hn_status place_buffer(hn_module *m, hn_context *c, uint32_t s) {
     const size_t bytes = (size_t)c->bounds[0]->block_bytes[s];
     if (!hn_buffer_is_remote(m, m->output_buffers[s])) return place_home(m, c, s);
+    if (m->view.buffers[m->output_buffers[s]].kind == HNB_BUFFER_POOL)
+        return hn_device_pool_place(m, c, s);
     c->io[m->view.inputs_count + s] = c->given[s];
     if (c->given[s]) return NULL;
     if (hn_device_output_comes_home(m, c, s)) HN_TRY(place_home(m, c, s));
+    if (m->output_pools[s]) return hn_device_pool_share(m, c, s);
     HN_TRY(hn_device_output_place(m, c, s, &c->io[m->view.inputs_count + s]));
     if (c->io[m->view.inputs_count + s]) return NULL;
     HN_TRY(hn_kept_grow(m, c, m->device, &c->remote[s], bytes ? bytes : 1));

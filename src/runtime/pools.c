@@ -4,7 +4,7 @@
  *
  * An input's memory is taken only if the program was compiled for that, the run's options name the
  * input, and kernels read the tensor where it lies. Otherwise the pool is a block, as large, and
- * nobody writes to the input. */
+ * nobody writes to the input. Pools on a device: device_pools.c. */
 #include "runtime/module_impl.h"
 
 #include "base/checked.h"
@@ -52,7 +52,7 @@ typedef struct range {
 static range range_of(const hn_tensor *t) {
     int64_t bytes = 0;
     range none = {0};
-    if (!t || !hn_tensor_is_on_host(t) || hn_tensor_numel(t) == 0) return none;
+    if (!t || hn_tensor_numel(t) == 0) return none;
     hn_status status = hn_extent_bytes(hn_tensor_rank(t), hn_tensor_sizes(t), hn_tensor_strides(t),
                                        (uint32_t)hn_scalar_type_bytes(hn_tensor_type(t)), &bytes);
     const uintptr_t at = (uintptr_t)hn_tensor_data(t);
@@ -65,17 +65,21 @@ static range range_of(const hn_tensor *t) {
 
 static bool meet(range a, range b) { return a.begin < b.end && b.begin < a.end; }
 
-/* Nobody else may use memory that is given up. */
-static hn_status check_alone(const hn_module *m, const hn_context *c, uint32_t k) {
+/* Addresses of the host and of the device say nothing of each other. */
+static bool are_of_one_side(const hn_tensor *a, const hn_tensor *b) {
+    return b && hn_tensor_is_on_host(a) == hn_tensor_is_on_host(b);
+}
+
+hn_status hn_donation_check(const hn_module *m, const hn_context *c, uint32_t k) {
     const range own = range_of(c->inputs[k]);
     for (uint32_t i = 0; i < m->view.inputs_count; i++)
         if (i != k && m->view.inputs[i].kind == HNB_VALUE_TENSOR &&
-            meet(own, range_of(c->inputs[i])))
+            are_of_one_side(c->inputs[k], c->inputs[i]) && meet(own, range_of(c->inputs[i])))
             return HN_ERROR(HN_INVALID_ARGUMENT,
                             "input '%s' cannot be given up: input '%s' has the same memory",
                             hn_input_name(&m->view, k), hn_input_name(&m->view, i));
     for (uint32_t i = 0; i < m->output_count; i++)
-        if (meet(own, range_of(c->outputs[i])))
+        if (are_of_one_side(c->inputs[k], c->outputs[i]) && meet(own, range_of(c->outputs[i])))
             return HN_ERROR(HN_INVALID_ARGUMENT,
                             "input '%s' cannot be given up: the tensor given for output %u has the "
                             "same memory",
@@ -99,7 +103,7 @@ hn_status hn_pool_place(hn_module *m, hn_context *c, uint32_t s) {
     const int64_t bytes = c->bounds[0]->block_bytes[s];
     c->owners[s] = NULL;
     if (source && takes_input(m, c, s, source - 1)) {
-        HN_TRY(check_alone(m, c, source - 1));
+        HN_TRY(hn_donation_check(m, c, source - 1));
         c->owners[s] = c->inputs[source - 1];
         c->io[m->view.inputs_count + s] = hn_tensor_data(c->owners[s]);
         return NULL;

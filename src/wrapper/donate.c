@@ -49,7 +49,6 @@ const char *hn_wrapper_donate_objection(const hn_wrapper *w, uint32_t input) {
         if (w->buffers.items[b].kind == HN_WBUF_INPUT && w->buffers.items[b].source == input &&
             b != in->buffer)
             return "two devices read it";
-    if (w->buffers.items[in->buffer].device != HN_DEVICE_CPU) return "it is on another device";
     if (!hn_wrapper_input_bytes(w, in->buffer)) return "it is not contiguous";
     return NULL;
 }
@@ -83,6 +82,11 @@ typedef struct candidate {
     int64_t bytes;
 } candidate;
 
+typedef struct candidate_list {
+    candidate *items;
+    uint32_t count;
+} candidate_list;
+
 static int by_rank(const void *a, const void *b) {
     const candidate *x = a, *y = b;
     if (x->rank != y->rank) return x->rank < y->rank ? -1 : 1;
@@ -90,13 +94,15 @@ static int by_rank(const void *a, const void *b) {
     return x->root < y->root ? -1 : x->root > y->root;
 }
 
-/* The line at which most bytes of temporaries are alive, at the hints. */
-static hn_status find_peak(const hn_planner *p, uint32_t *out) {
+/* The line at which most bytes of temporaries of the device are alive, at the hints. */
+static hn_status find_peak(const hn_planner *p, hn_device_kind device, uint32_t *out) {
     int64_t *delta, sum = 0, most = -1;
     HN_NEW(p->arena, delta, (size_t)p->w->lines.count + 2);
     for (hn_wbuf b = 1; b < p->w->buffers.count; b++) {
         const hn_wlife *life = &p->root_life[b];
-        if (p->root_space[b] == HN_NO_SPACE || !life->used) continue;
+        if (p->root_space[b] == HN_NO_SPACE || !life->used ||
+            p->w->buffers.items[b].device != device)
+            continue;
         const int64_t bytes = hn_sym_hint(p->sym, p->root_bytes[b], 0);
         delta[life->first] += bytes, delta[life->end + 1] -= bytes;
     }
@@ -111,8 +117,8 @@ static hn_status find_peak(const hn_planner *p, uint32_t *out) {
 static hn_status note_outputs(hn_planner *p) {
     for (hn_wbuf b = 1; b < p->w->buffers.count; b++) {
         const hn_wbuffer *f = &p->w->buffers.items[b];
-        if (f->kind != HN_WBUF_OUTPUT || f->device != HN_DEVICE_CPU || p->root[b] != b ||
-            p->root_bytes[b] || !p->lives.buffers[b].used || hn_wrapper_is_data(p->sym, f->bytes))
+        if (f->kind != HN_WBUF_OUTPUT || p->root[b] != b || p->root_bytes[b] ||
+            !p->lives.buffers[b].used || hn_wrapper_is_data(p->sym, f->bytes))
             continue;
         p->root_life[b] = p->lives.buffers[b];
         p->root_bytes[b] = f->bytes;
@@ -120,23 +126,24 @@ static hn_status note_outputs(hn_planner *p) {
     return NULL;
 }
 
-static hn_status list_candidates(hn_planner *p, candidate **out, uint32_t *out_count) {
-    uint32_t peak = 0, count = 0;
-    HN_TRY(find_peak(p, &peak));
+static hn_status list_candidates(hn_planner *p, candidate_list *out) {
+    uint32_t peak[HN_DEVICE_KIND_COUNT] = {0}, count = 0;
+    for (uint32_t d = 0; d < HN_DEVICE_KIND_COUNT; d++)
+        HN_TRY(find_peak(p, (hn_device_kind)d, &peak[d]));
     HN_TRY(note_outputs(p));
-    HN_NEW(p->arena, *out, p->w->buffers.count);
+    HN_NEW(p->arena, out->items, p->w->buffers.count);
     for (hn_wbuf b = 1; b < p->w->buffers.count; b++) {
         const hn_wlife *life = &p->root_life[b];
         const hn_wbuffer *f = &p->w->buffers.items[b];
         const bool is_output = f->kind == HN_WBUF_OUTPUT;
-        if (!p->root_bytes[b] || !life->used || f->device != HN_DEVICE_CPU ||
-            (!hn_wbuf_is_inner(f->kind) && !is_output))
+        if (!p->root_bytes[b] || !life->used || (!hn_wbuf_is_inner(f->kind) && !is_output))
             continue;
-        const int rank = is_output ? 0 : life->first <= peak && peak <= life->end ? 1 : 2;
-        (*out)[count++] = (candidate){b, rank, hn_sym_hint(p->sym, p->root_bytes[b], 0)};
+        const bool is_at_peak = life->first <= peak[f->device] && peak[f->device] <= life->end;
+        const int rank = is_output ? 0 : is_at_peak ? 1 : 2;
+        out->items[count++] = (candidate){b, rank, hn_sym_hint(p->sym, p->root_bytes[b], 0)};
     }
-    if (count) qsort(*out, count, sizeof **out, by_rank);
-    *out_count = count;
+    if (count) qsort(out->items, count, sizeof *out->items, by_rank);
+    out->count = count;
     return NULL;
 }
 
@@ -204,18 +211,24 @@ static hn_status open_donation(hn_planner *p, hn_wbuf input, donation *out) {
                       .space = p->spaces.count,
                       .free_from = hn_wrapper_input_end(&p->lives, input),
                       .bytes = hn_wrapper_input_bytes(p->w, input)};
-    HN_PUSH(p->arena, &p->spaces, ((hn_plan_space){.bytes = out->bytes, .input = input}));
+    HN_PUSH(p->arena, &p->spaces,
+            ((hn_plan_space){
+                .bytes = out->bytes, .device = p->w->buffers.items[input].device, .input = input}));
     if (p->root_life[input].used) /* what REUSE lines have joined with it */
         HN_TRY(put(p, out, input, 0, INT64_MAX / 2));
     return NULL;
 }
 
-static hn_status fill(hn_planner *p, donation *d, const candidate *list, uint32_t count) {
+static hn_status fill(hn_planner *p, donation *d, const candidate_list *list) {
     const int64_t have = hn_sym_hint(p->sym, d->bytes, 0);
-    for (uint32_t k = 0; k < count; k++) {
-        const hn_wbuf root = list[k].root;
+    const hn_device_kind device = p->spaces.items[d->space].device;
+    for (uint32_t k = 0; k < list->count; k++) {
+        const candidate *c = &list->items[k];
+        const hn_wbuf root = c->root;
         int64_t units = 0;
-        if (p->root_at[root] || (list[k].rank == 0 && list[k].bytes < have / 2)) continue;
+        if (p->root_at[root] || p->w->buffers.items[root].device != device ||
+            (c->rank == 0 && c->bytes < have / 2))
+            continue;
         const int64_t at = find_place(p, d, &p->root_life[root], p->root_bytes[root], &units);
         if (at >= 0) HN_TRY(put(p, d, root, at, units));
     }
@@ -223,17 +236,16 @@ static hn_status fill(hn_planner *p, donation *d, const candidate *list, uint32_
 }
 
 hn_status hn_plan_donate(hn_planner *p) {
-    candidate *list = NULL;
-    uint32_t count = 0;
+    candidate_list list = {0};
     bool is_listed = false;
     for (uint32_t k = 0; k < p->w->inputs.count; k++) {
         const hn_wbuf input = p->w->inputs.items[k].buffer;
         donation d;
         if (!hn_wrapper_is_donated(p->w, input) || !hn_wrapper_input_bytes(p->w, input)) continue;
-        if (!is_listed) HN_TRY(list_candidates(p, &list, &count));
+        if (!is_listed) HN_TRY(list_candidates(p, &list));
         is_listed = true;
         HN_TRY(open_donation(p, input, &d));
-        if (p->options->pool != HN_POOL_NONE) HN_TRY(fill(p, &d, list, count));
+        if (p->options->pool != HN_POOL_NONE) HN_TRY(fill(p, &d, &list));
     }
     /* Outputs that found no place have memory of their own. */
     for (hn_wbuf b = 1; is_listed && b < p->w->buffers.count; b++)

@@ -43,20 +43,20 @@ static hn_wbuf find_root(hn_planner *p, hn_wbuf b) {
 
 static hn_wbuf_kind kind_of(const hn_planner *p, hn_wbuf b) { return p->w->buffers.items[b].kind; }
 
-/* The pool of the outputs: the first space that is no workspace. */
-static uint32_t output_space(const hn_planner *p) {
-    return p->spaces.items[HN_DEVICE_KIND_COUNT].is_used ? HN_DEVICE_KIND_COUNT : HN_NO_SPACE;
+/* The pool of a device's outputs: these spaces come right behind the workspaces. */
+static uint32_t output_space(const hn_planner *p, hn_device_kind device) {
+    const uint32_t space = HN_DEVICE_KIND_COUNT + (uint32_t)device;
+    return p->spaces.items[space].is_used ? space : HN_NO_SPACE;
 }
 
 /* The space of a buffer that is not joined with another one. */
 static uint32_t own_space(const hn_planner *p, hn_wbuf b) {
     const hn_wbuffer *f = &p->w->buffers.items[b];
-    const bool is_host = f->device == HN_DEVICE_CPU;
     if (hn_wbuf_is_inner(f->kind))
-        return p->options->pool == HN_POOL_COMBINED && is_host ? output_space(p) : f->device;
-    if (f->kind != HN_WBUF_OUTPUT || !is_host || hn_wrapper_is_data(p->sym, f->bytes))
-        return HN_NO_SPACE;
-    return output_space(p);
+        return p->options->pool == HN_POOL_COMBINED ? output_space(p, f->device)
+                                                    : (uint32_t)f->device;
+    if (f->kind != HN_WBUF_OUTPUT || hn_wrapper_is_data(p->sym, f->bytes)) return HN_NO_SPACE;
+    return output_space(p, f->device);
 }
 
 static bool is_temp(const hn_planner *p, hn_wbuf b) { return b && kind_of(p, b) == HN_WBUF_TEMP; }
@@ -251,7 +251,8 @@ static hn_status list_pools(hn_planner *p) {
     for (uint32_t s = HN_DEVICE_KIND_COUNT; s < p->spaces.count; s++) {
         hn_plan_space *space = &p->spaces.items[s];
         if (!space->has_items) continue;
-        HN_PUSH(p->w->arena, &p->plan->pool_list, ((hn_wpool){space->input, space->bytes}));
+        HN_PUSH(p->w->arena, &p->plan->pool_list,
+                ((hn_wpool){space->device, space->input, space->bytes}));
         space->number = p->plan->pool_list.count;
     }
     return NULL;
@@ -430,16 +431,18 @@ static hn_status write_lines(hn_planner *p) {
 
 /* ---- all of it ---- */
 
-/* Workspaces first, then the pool of the outputs. */
+/* Workspaces first, then the pools of outputs, for each device. */
 static hn_status make_spaces(hn_planner *p) {
     const hn_pool_mode mode = p->options->pool;
+    const bool has_pools = mode == HN_POOL_OUTPUTS || mode == HN_POOL_COMBINED;
     hn_region *plain;
-    for (uint32_t s = 0; s <= HN_DEVICE_KIND_COUNT; s++) {
-        HN_PUSH(p->arena, &p->spaces, ((hn_plan_space){.bytes = hn_sym_int(p->sym, 0)}));
+    for (uint32_t s = 0; s < 2 * HN_DEVICE_KIND_COUNT; s++) {
+        HN_PUSH(p->arena, &p->spaces,
+                ((hn_plan_space){.bytes = hn_sym_int(p->sym, 0),
+                                 .device = (hn_device_kind)(s % HN_DEVICE_KIND_COUNT),
+                                 .is_used = has_pools && s >= HN_DEVICE_KIND_COUNT}));
         HN_TRY(region_of(p, s, 0, &plain));
     }
-    p->spaces.items[HN_DEVICE_KIND_COUNT].is_used =
-        mode == HN_POOL_OUTPUTS || mode == HN_POOL_COMBINED;
     return NULL;
 }
 

@@ -41,8 +41,9 @@ typedef struct hn_plan_slot {
 /* A workspace or a pool. */
 typedef struct hn_plan_space {
     hn_expr bytes;
+    hn_device_kind device;
     hn_wbuf input; /* whose memory it is; 0: fresh memory */
-    bool is_used;  /* of the outputs' pool: the options ask for it */
+    bool is_used;  /* of a pool of outputs: the options ask for it */
     bool has_items;
     uint32_t number; /* 1 + that of the pool in the plan; 0: a workspace, or nothing is in it */
 } hn_plan_space;
@@ -62,7 +63,7 @@ typedef struct hn_planner {
     struct {
         hn_plan_space *items;
         uint32_t count, cap;
-    } spaces; /* the workspace of each device, the pool of the outputs, donated inputs */
+    } spaces; /* the workspace of each device, its pool of outputs; donated inputs */
     struct {
         hn_region *items;
         uint32_t count, cap;

@@ -142,6 +142,7 @@ static hn_status find_panels(plan_printer *p) {
     for (uint32_t k = 0; k < p->plan->pool_list.count; k++) {
         const hn_wpool *pool = &p->plan->pool_list.items[k];
         panel x = {.kind = pool->input ? "input" : "pool",
+                   .device = pool->device,
                    .input = pool->input,
                    .space = HN_DEVICE_KIND_COUNT + k + 1,
                    .bytes = hint(p, pool->bytes)};

@@ -227,7 +227,8 @@ static hn_status put_pools(bundle_emitter *e) {
     const hn_expr stride = hn_sym_int(e->w->sym, 1);
     for (uint32_t k = 0; k < e->plan->pool_list.count; k++) {
         const hn_wpool *pool = &e->plan->pool_list.items[k];
-        hnb_buffer record = {.kind = HNB_BUFFER_POOL, .dtype = HN_DTYPE_U8, .rank = 1};
+        hnb_buffer record = {
+            .kind = HNB_BUFFER_POOL, .dtype = HN_DTYPE_U8, .device = pool->device, .rank = 1};
         if (pool->input) record.source = 1 + e->w->buffers.items[pool->input].source;
         HN_TRY(hn_emit_str(e, HN_STR(""), &record.name));
         HN_TRY(put_shape(e, 1, &pool->bytes, &stride, &record.dims));

@@ -591,6 +591,9 @@ static hn_status place_all(const hn_wrapper *w, const hn_memory_plan *plan, cons
         placed p = {.buffer = b, .space = space_of(w, plan, b), .life = &lives->buffers[b]};
         if (!is_placed(w, plan, b) || !p.life->used) continue;
         if (!plan->offsets[b]) return BAD("temporary buffer %u has no place", b);
+        if (plan->pools[b] &&
+            plan->pool_list.items[plan->pools[b] - 1].device != w->buffers.items[b].device)
+            return BAD("buffer %u lies in a pool of another device", b);
         if (!hn_sym_eval(w->sym, plan->offsets[b], symbols, values, count, &p.at) ||
             !hn_sym_eval(w->sym, w->buffers.items[b].bytes, symbols, values, count, &bytes) ||
             !hn_add_i64(p.at, bytes, &p.end))

@@ -304,9 +304,10 @@ typedef struct hn_plan_options {
     hn_pool_mode pool;
 } hn_plan_options;
 
-/* Memory of the host in which outputs, and maybe temporaries, lie. It lives until the last of the
+/* Memory in which outputs, and maybe temporaries, of one device lie. It lives until the last of the
  * outputs in it is released. */
 typedef struct hn_wpool {
+    hn_device_kind device;
     hn_wbuf input; /* that the caller may give up: then this is its memory; 0: fresh memory */
     hn_expr bytes;
 } hn_wpool;

@@ -137,6 +137,24 @@ same_error "assertion failed: the sum must be positive" "$data/assert.pt2" -i "$
     "$henry" run "$data/mutate.pt2" -i "$data/mutate_x.npy" -d "$work/on_device" -q --repeat 3 --device "$device" 2>&1
 if diff -r "$work/on_cpu" "$work/on_device"; then good; else bad "inputs and buffers that a model changes"; fi
 
+# --- memory: what shares it changes no result ---
+
+# pooled MODEL MODE: with an input whose memory may be used, and nothing but NaN where nothing was written. Prints the plan's bytes.
+pooled() {
+    local dir=$shared/models/$1 args=() f
+    for f in $(ls "$dir"/input_*.npy | sort -V); do args+=(-i "$f"); done
+    for f in $(ls "$dir"/output_*.npy | sort -V); do args+=(-e "$f"); done
+    case $1 in *_backward) ;; *) args+=(--rtol 1e-4 --atol 1e-5) ;; esac
+    "$henry" run "$dir/model.pt2" --device "$device" "${args[@]}" --pool "$2" --donate 0 --pool-fill nan -q --stats "$work/stats" || return
+    number "$work/stats" plan_bytes
+}
+[ "$kind" = cpu ] || [ -z "$cases" ] || for name in gpt2_tiny train_step_mlp; do
+    none=$(pooled "$name" none) some=$(pooled "$name" intermediates) outputs=$(pooled "$name" outputs) all=$(pooled "$name" combined)
+    if [ -n "$outputs" ] && [ "${all:-0}" -gt 0 ] && [ "$all" -le "${none:-0}" ] && [ "${some:-0}" -gt 0 ] && [ "$some" -le "$none" ]; then good; else
+        bad "$name: bytes by mode: none '$none', intermediates '$some', outputs '$outputs', combined '$all'"
+    fi
+done
+
 # --- bundles ---
 
 digits=(-i examples/data/digits/input_0.npy -e "$data/digits_out.npy" --rtol 1e-4 --atol 1e-5 -q)
