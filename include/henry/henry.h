@@ -3,6 +3,7 @@
  *     henry/program.h   compile a .pt2 (libhenry)
  *     henry/module.h    load what was compiled and run it (libhenry or libhenry_rt)
  *     henry/debug.h     look at the tensors of a run (both)
+ *     henry/record.h    what the steps of a program are made of (both)
  *     henry/bundle.h    look at bundle files, sign and verify them (both)
  *     henry/tensor.h, henry/status.h, henry/log.h, henry/version.h: what all of them share (both)
  *
@@ -17,6 +18,7 @@
 #include "henry/metrics.h"
 #include "henry/module.h"
 #include "henry/program.h"
+#include "henry/record.h"
 #include "henry/status.h"
 #include "henry/tensor.h"
 #include "henry/version.h"

@@ -607,5 +607,6 @@ hn_status hn_bundle_check(const hn_bundle *b) {
     HN_TRY(check_kernels(b));
     HN_TRY(check_steps(b));
     HN_TRY(check_rounds(b));
+    HN_TRY(hn_bundle_check_records(b));
     return check_names(b);
 }

@@ -371,6 +371,7 @@ static void json_program(const hn_bundle *b, hn_strbuf *out) {
     json_transfers(b, out);
     json_memory(b, out);
     json_counts(b, out);
+    hn_bundle_records_json(b, out);
     json_files(b, out);
     json_tensors(b, out);
 }

@@ -30,10 +30,11 @@ enum {
      * signatures; 4: the table of tensors, hints of symbols; 5: shapes and devices of buffers; 6:
      * devices of steps, a workspace for each device, OpenCL; 7: several programs in one file; 8 and
      * 9: steps have all the nodes that they do, storages may be made of others; 10 and 11: scratch
-     * memory of groups is a buffer, steps that fill one with zeros */
-    HNB_VERSION = 11,
+     * memory of groups is a buffer, steps that fill one with zeros; 12 and 13: records of steps,
+     * sections that readers may leave out */
+    HNB_VERSION = 13,
     /* of a file with one program */
-    HNB_VERSION_SINGLE = 10,
+    HNB_VERSION_SINGLE = 12,
     HNB_WEIGHTS_ALIGN = 65536,
     HNB_ALIGN = 64, /* of sections, objects and storages */
     HNB_MAX_RANK = 16,
@@ -99,8 +100,13 @@ typedef enum hnb_section_kind {
     /* hnb_piece, hn_box_dim: of MADE storages; both are missing where there are none */
     HNB_PIECES,
     HNB_PIECE_DIMS,
+    HNB_RECORDS, /* hnb_record; may be missing, and is EXTRA */
     HNB_SECTION_KIND_COUNT
 } hnb_section_kind;
+
+/* Set in hnb_section.kind: nobody needs the section to run the program. A reader that does not know
+ * the kind, or knows elements of another size, leaves it out. */
+#define HNB_SECTION_EXTRA 0x80000000u
 
 typedef struct hnb_section {
     uint32_t kind;
@@ -434,6 +440,33 @@ typedef struct hnb_weight_file {
     uint8_t ends_digest[32];
     uint8_t full_digest[32]; /* zeros when not computed */
 } hnb_weight_file;
+
+enum {
+    HNB_RECORD_HAS_FORM = 1,   /* the fields of a form are set */
+    HNB_RECORD_VECTORIZED = 2, /* as in hn_step_record */
+    HNB_RECORD_BOUND = 4,      /* likewise */
+    HNB_RECORD_HINTS = 8       /* for other sizes one of its numbers is not known */
+};
+
+/* What a KERNEL or EXTERN step is made of, for tools and people: the fields of hn_step_record. A step
+ * has one for each target, or one, for target 0, that holds for all. In the order of steps, then of
+ * targets. */
+typedef struct hnb_record {
+    uint32_t step, target;
+    uint32_t category; /* hn_step_category; a reader takes one that it does not know for unknown */
+    uint32_t direction;
+    uint32_t flags;
+    uint32_t part;
+    uint32_t fused_loops, phases, local_buffers;
+    uint32_t arguments, loads, stores, atomics, loops, barriers, reductions;
+    uint32_t lanes, threads;
+    uint32_t row_rank, rank, dims; /* `rank` extents in HNB_DIMS */
+    /* expressions for other sizes than the hints; 0: the number below, see also HINTS */
+    uint32_t read_expr, written_expr, operations_expr;
+    int64_t read_bytes, written_bytes, operations, accessed_bytes, predicted_ns;
+    hnb_str form;
+} hnb_record;
+_Static_assert(sizeof(hnb_record) == 144, "layout");
 
 typedef struct hnb_origin {
     hnb_str node, source;

@@ -10,6 +10,7 @@ typedef struct hn_section_facts {
     const char *name;
     uint32_t elem_bytes;
     uint32_t min_count, max_count; /* UINT32_MAX: no limit of its own */
+    bool is_extra;                 /* HNB_SECTION_EXTRA */
 } hn_section_facts;
 extern const hn_section_facts hn_bundle_sections[HNB_SECTION_KIND_COUNT];
 
@@ -29,6 +30,11 @@ hn_status hn_bundle_check(const hn_bundle *b) HN_MUST_USE;
 
 /* check_pieces.c: storages that are made of others, when all storages are good by themselves. */
 hn_status hn_bundle_check_pieces(const hn_bundle *b) HN_MUST_USE;
+
+/* records.c: every record, when steps and expressions are good. */
+hn_status hn_bundle_check_records(const hn_bundle *b) HN_MUST_USE;
+/* "records": a list, in front of which stands a comma. */
+void hn_bundle_records_json(const hn_bundle *b, hn_strbuf *out);
 
 /* hn_bundle_open of a program of `file`; NULL: of a file. */
 hn_status hn_bundle_open_in(const hn_bundle *file, const void *bytes, size_t len, bool check_digest,

@@ -141,6 +141,7 @@ static hn_status take_arrays(joiner *j, const hn_bundle *b, hn_bundle_writer *w)
     TAKE(workspaces)
     TAKE(pieces)
     TAKE(piece_dims)
+    TAKE(records)
 #undef TAKE
     return NULL;
 }

@@ -40,6 +40,7 @@ const hn_section_facts hn_bundle_sections[HNB_SECTION_KIND_COUNT] = {
     [HNB_STEP_ORIGINS] = {"step origins", sizeof(uint32_t), 0, UINT32_MAX},
     [HNB_PIECES] = {"pieces", sizeof(hnb_piece), 1, UINT32_MAX},
     [HNB_PIECE_DIMS] = {"piece dimensions", sizeof(hn_box_dim), 0, UINT32_MAX},
+    [HNB_RECORDS] = {"records", sizeof(hnb_record), 0, UINT32_MAX, .is_extra = true},
 };
 
 bool hn_bundle_digest_is_unknown(const uint8_t digest[32]) {
@@ -162,6 +163,7 @@ static void set_section(hn_bundle *b, uint32_t kind, const void *at, uint64_t co
         HN_SET(HNB_PROGRAMS, programs)
         HN_SET(HNB_PIECES, pieces)
         HN_SET(HNB_PIECE_DIMS, piece_dims)
+        HN_SET(HNB_RECORDS, records)
 #undef HN_SET
     case HNB_INFO: b->info = at; break;
     case HNB_STRINGS: b->strings = at, b->strings_bytes = count; break;
@@ -172,29 +174,48 @@ static void set_section(hn_bundle *b, uint32_t kind, const void *at, uint64_t co
 }
 
 static bool may_be_missing(uint32_t kind) {
-    return kind == HNB_KEY || kind == HNB_PROGRAMS || kind == HNB_PIECES || kind == HNB_PIECE_DIMS;
+    return kind == HNB_KEY || kind == HNB_PROGRAMS || kind == HNB_PIECES ||
+           kind == HNB_PIECE_DIMS || hn_bundle_sections[kind].is_extra;
+}
+
+static bool lies_inside(const hn_bundle *b, const hnb_section *s) {
+    size_t bytes, end;
+    return s->offset % HNB_ALIGN == 0 && hn_mul_size(s->count, s->elem_bytes, &bytes) &&
+           hn_add_size(s->offset, bytes, &end) && end <= b->header->meta_bytes;
+}
+
+/* Of a later version, and nothing that one must know. */
+static bool may_be_left_out(const hnb_section *s) {
+    const uint32_t kind = s->kind & ~HNB_SECTION_EXTRA;
+    if (!(s->kind & HNB_SECTION_EXTRA)) return false;
+    return kind >= HNB_SECTION_KIND_COUNT || hn_bundle_sections[kind].elem_bytes != s->elem_bytes;
 }
 
 static hn_status open_section(hn_bundle *b, const hnb_section *s, bool *seen) {
-    if (s->kind == 0 || s->kind >= HNB_SECTION_KIND_COUNT)
+    const uint32_t kind = s->kind & ~HNB_SECTION_EXTRA;
+    const bool is_extra = s->kind != kind;
+    if (may_be_left_out(s))
+        return lies_inside(b, s)
+                   ? NULL
+                   : HN_ERROR(HN_CORRUPT, "bundle section of kind %u lies outside the file", kind);
+    if (kind == 0 || kind >= HNB_SECTION_KIND_COUNT ||
+        is_extra != hn_bundle_sections[kind].is_extra)
         return HN_ERROR(HN_CORRUPT, "bundle has a section of unknown kind %u", s->kind);
-    const hn_section_facts *facts = &hn_bundle_sections[s->kind];
-    size_t bytes, end;
-    if (seen[s->kind]) return HN_ERROR(HN_CORRUPT, "bundle has section '%s' twice", facts->name);
-    if (s->kind == HNB_PROGRAMS && b->header->version == HNB_VERSION_SINGLE)
+    const hn_section_facts *facts = &hn_bundle_sections[kind];
+    if (seen[kind]) return HN_ERROR(HN_CORRUPT, "bundle has section '%s' twice", facts->name);
+    if (kind == HNB_PROGRAMS && b->header->version == HNB_VERSION_SINGLE)
         return HN_ERROR(HN_CORRUPT, "bundle of version %u has a section '%s'", HNB_VERSION_SINGLE,
                         facts->name);
-    seen[s->kind] = true;
+    seen[kind] = true;
     if (s->elem_bytes != facts->elem_bytes)
         return HN_ERROR(HN_CORRUPT, "bundle section '%s' has elements of %u bytes, must be %u",
                         facts->name, s->elem_bytes, facts->elem_bytes);
-    if (s->offset % HNB_ALIGN || !hn_mul_size(s->count, s->elem_bytes, &bytes) ||
-        !hn_add_size(s->offset, bytes, &end) || end > b->header->meta_bytes)
+    if (!lies_inside(b, s))
         return HN_ERROR(HN_CORRUPT, "bundle section '%s' lies outside the file", facts->name);
     if (s->elem_bytes > 1 && (s->count < facts->min_count || s->count > facts->max_count))
         return HN_ERROR(HN_CORRUPT, "bundle section '%s' has %llu elements", facts->name,
                         (unsigned long long)s->count);
-    set_section(b, s->kind, b->bytes + s->offset, s->count);
+    set_section(b, kind, b->bytes + s->offset, s->count);
     return NULL;
 }
 

@@ -47,6 +47,7 @@ typedef struct hn_bundle {
     HN_BUNDLE_ARRAY(programs, hnb_program) /* none: the file has one program, this */
     HN_BUNDLE_ARRAY(pieces, hnb_piece)
     HN_BUNDLE_ARRAY(piece_dims, hn_box_dim)
+    HN_BUNDLE_ARRAY(records, hnb_record)
 #undef HN_BUNDLE_ARRAY
     const char *strings;
     uint64_t strings_bytes;
@@ -121,6 +122,9 @@ typedef struct hn_bundle_words {
 const hn_bundle_words *hn_bundle_words_of(hn_device_kind device);
 /* The size of a device's workspace, an expression; 0: it has none. */
 uint32_t hn_bundle_workspace(const hn_bundle *b, uint32_t device);
+
+/* What a step is made of on a target; NULL: there is no record. */
+const hnb_record *hn_bundle_record_find(const hn_bundle *b, uint32_t step, uint32_t target);
 
 /* What a piece of a made storage copies. */
 static inline hn_box hn_bundle_piece_box(const hn_bundle *b, const hnb_piece *piece) {

@@ -103,15 +103,17 @@ typedef struct layout {
 static void place(layout *l, uint32_t kind, const void *items, uint64_t count, uint64_t *end) {
     uint32_t at = l->header.section_count++;
     uint64_t offset = hn_align_up(*end, HNB_ALIGN);
-    l->sections[at] = (hnb_section){kind, hn_bundle_sections[kind].elem_bytes, offset, count};
+    l->sections[at] =
+        (hnb_section){kind | (hn_bundle_sections[kind].is_extra ? HNB_SECTION_EXTRA : 0),
+                      hn_bundle_sections[kind].elem_bytes, offset, count};
     l->data[at] = items;
     *end = offset + count * hn_bundle_sections[kind].elem_bytes;
 }
 
 static void lay_out(const hn_bundle_writer *w, layout *l) {
     const bool is_single = !w->programs.count && !w->is_inner;
-    const uint32_t sections =
-        HNB_SECTION_KIND_COUNT - 1 - (w->programs.count ? 0 : 1) - (w->pieces.count ? 0 : 2);
+    const uint32_t sections = HNB_SECTION_KIND_COUNT - 1 - (w->programs.count ? 0 : 1) -
+                              (w->pieces.count ? 0 : 2) - (w->records.count ? 0 : 1);
     uint64_t end = sizeof(hnb_header) + sections * sizeof(hnb_section);
     *l = (layout){.header = {.version = is_single ? HNB_VERSION_SINGLE : HNB_VERSION,
                              .kernel_abi = HN_KERNEL_ABI_VERSION,
@@ -145,6 +147,7 @@ static void lay_out(const hn_bundle_writer *w, layout *l) {
     if (w->programs.count) PLACE(HNB_PROGRAMS, programs);
     if (w->pieces.count) PLACE(HNB_PIECES, pieces);
     if (w->pieces.count) PLACE(HNB_PIECE_DIMS, piece_dims);
+    if (w->records.count) PLACE(HNB_RECORDS, records);
 #undef PLACE
     place(l, HNB_STRINGS, w->strings.ptr, w->strings.len, &end);
     place(l, HNB_BLOB, NULL, w->blob.end, &end);

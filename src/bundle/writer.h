@@ -40,6 +40,7 @@ typedef struct hn_bundle_writer {
     HN_WRITER_ARRAY(programs, hnb_program)
     HN_WRITER_ARRAY(pieces, hnb_piece)
     HN_WRITER_ARRAY(piece_dims, hn_box_dim)
+    HN_WRITER_ARRAY(records, hnb_record)
 #undef HN_WRITER_ARRAY
     /* Pieces of the byte areas, by reference: they must live until finish. Offsets are given out in
      * order. */

@@ -55,6 +55,7 @@ typedef struct hn_driver {
     hn_graph *graph;
     hn_program *program;
     hn_schedule schedule;
+    hn_work_record *work;                  /* per step of the schedule, of kernels and calls */
     hn_wrapper *wrapper;                   /* planned when the image is there */
     hn_driver_level levels[HN_LEVELS_MAX]; /* what to compile for, the best first: of one kind */
     uint32_t level_count;

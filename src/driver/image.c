@@ -66,7 +66,8 @@ hn_status hn_driver_wrapper(hn_driver *d, hn_wrapper **out) {
                                       .schedule = &d->schedule,
                                       .operations = d->levels[0].target.kind->limits->operations,
                                       .targets = targets,
-                                      .target_count = d->level_count};
+                                      .target_count = d->level_count,
+                                      .work = d->work};
     HN_TRY(hn_wrapper_from_schedule(&source, &d->arena, &d->scratch, out));
     HN_TRY(hn_wrapper_carry(*out));
     return hn_wrapper_host_memory(*out);

@@ -1,8 +1,6 @@
 /* metrics.c: what a compilation counts, from what it has made: nothing is read back from text. */
 #include "driver/driver.h"
 
-#include "kernel/traffic.h"
-
 /* Accesses of all kernels that may be looked at one by one (kernel/traffic.h): some milliseconds. */
 enum { TRAFFIC_POINTS = 100000 };
 
@@ -23,20 +21,31 @@ static void count_phases(hn_driver *d, const hn_kernel *kernel) {
     }
 }
 
-static hn_status count_kernel(hn_driver *d, const hn_kernel *kernel, const hn_kernel_code *code,
-                              int64_t *points) {
-    hn_traffic traffic;
-    HN_TRY(hn_kernel_traffic(d->program, kernel, &d->scratch, points, &traffic));
-    hn_arena_reset(&d->scratch);
+static void count_kernel(hn_driver *d, const hn_kernel *kernel, const hn_kernel_code *code,
+                         const hn_work_record *work) {
     count(d, HN_METRIC_KERNELS_GENERATED, 1);
     count(d, HN_METRIC_KERNELS_VECTORIZED, code->record.is_vectorized);
     if (kernel->loop_count > 1) count(d, HN_METRIC_LOOPS_FUSED, kernel->loop_count);
     count(d, HN_METRIC_LOCAL_BUFFERS, kernel->locals.count);
-    count(d, HN_METRIC_BYTES_READ, traffic.read_bytes);
-    count(d, HN_METRIC_BYTES_WRITTEN, traffic.written_bytes);
-    count(d, HN_METRIC_OPERATIONS, (int64_t)code->record.cost.operations);
+    count(d, HN_METRIC_BYTES_READ, work->traffic.read_bytes);
+    count(d, HN_METRIC_BYTES_WRITTEN, work->traffic.written_bytes);
+    count(d, HN_METRIC_OPERATIONS, work->operations);
     count(d, HN_METRIC_PREDICTED_NS, (int64_t)code->record.cost.ns);
     count_phases(d, kernel);
+}
+
+/* What each step moves and computes, and what the step of a kernel counts. */
+static hn_status count_step(hn_driver *d, uint32_t k, int64_t *points) {
+    const hn_step *step = &d->schedule.steps.items[k];
+    hn_work_record *work = &d->work[k];
+    count(d, HN_METRIC_STEPS, 1);
+    count(d, HN_METRIC_KERNELS_EXTERN, step->kind == HN_STEP_EXTERN);
+    if (step->kind == HN_STEP_EXTERN)
+        hn_call_record_of(d->program, d->program->items.items[step->item].ext, work);
+    if (step->kind != HN_STEP_KERNEL) return NULL;
+    HN_TRY(hn_kernel_record_of(d->program, step->kernel, &d->arena, &d->scratch, points, work));
+    hn_arena_reset(&d->scratch);
+    count_kernel(d, step->kernel, &d->levels[0].step_kernels[k], work);
     return NULL;
 }
 
@@ -56,13 +65,8 @@ static void count_layouts(hn_driver *d) {
 
 hn_status hn_driver_count(hn_driver *d) {
     int64_t points = TRAFFIC_POINTS;
-    for (uint32_t k = 0; k < d->schedule.steps.count; k++) {
-        const hn_step *step = &d->schedule.steps.items[k];
-        count(d, HN_METRIC_STEPS, 1);
-        count(d, HN_METRIC_KERNELS_EXTERN, step->kind == HN_STEP_EXTERN);
-        if (step->kind == HN_STEP_KERNEL)
-            HN_TRY(count_kernel(d, step->kernel, &d->levels[0].step_kernels[k], &points));
-    }
+    HN_NEW(&d->arena, d->work, d->schedule.steps.count);
+    for (uint32_t k = 0; k < d->schedule.steps.count; k++) HN_TRY(count_step(d, k, &points));
     count_layouts(d);
     count(d, HN_METRIC_FUSIONS_REFUSED, d->schedule.refusals.count);
     count(d, HN_METRIC_BYTES_SAVED, d->schedule.saved_bytes);

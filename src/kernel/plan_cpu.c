@@ -82,6 +82,18 @@ static hn_form_cost cost_of(const hn_form_cost *work, const hn_cpu_facts *facts,
     return cost;
 }
 
+static const char *const shapes[] = {
+    [HN_CPU_FLAT] = "flat",
+    [HN_CPU_ROWS] = "rows",
+    [HN_CPU_ROWS_PIPELINED] = "rows, pipelined",
+    [HN_CPU_ROWS_SPLIT] = "rows, split",
+    [HN_CPU_ROWS_SLABS] = "slabs of rows",
+    [HN_CPU_COLUMNS_NARROW] = "columns",
+    [HN_CPU_COLUMNS_WIDE] = "strips of columns",
+    [HN_CPU_TILES] = "tiles",
+    [HN_CPU_TILES_WIDE] = "wide tiles",
+};
+
 hn_status hn_form_plans_cpu(const hn_program *program, const hn_kernel *kernel,
                             uint32_t vector_bytes, const hn_cpu_facts *facts, uint32_t most,
                             hn_arena *arena, hn_arena *scratch, hn_form **out,
@@ -95,6 +107,7 @@ hn_status hn_form_plans_cpu(const hn_program *program, const hn_kernel *kernel,
         HN_TRY(hn_cpu_plan_complete(plan, candidate->form));
         HN_TRY(form_of(plan, arena, scratch, &out[*out_count]));
         out[*out_count]->cost = cost_of(&work, facts, candidate->speed);
+        out[*out_count]->shape = shapes[candidate->form];
     }
     return NULL;
 }

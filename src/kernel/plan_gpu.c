@@ -597,6 +597,15 @@ static uint32_t list_rows(const planner *pl, layout *items) {
 
 /* ---- the choice ---- */
 
+static const char *shape_of(const planner *pl, const layout *l) {
+    if (pl->k->serial) return "scatter";
+    if (pl->k->slabs) return "slabs of rows";
+    if (l->tile) return "tiles";
+    if (is_elementwise(pl)) return "elements";
+    if (l->blocks > 1) return "rows over blocks";
+    return l->keeps ? "rows, kept" : "rows";
+}
+
 static hn_status plan_layout(planner *pl, const layout *l, hn_arena *arena, hn_form **out) {
     pl->layout = l;
     pl->arrays.count = pl->singles.count = 0;
@@ -607,6 +616,7 @@ static hn_status plan_layout(planner *pl, const layout *l, hn_arena *arena, hn_f
     else HN_TRY(hn_gpu_plan_rows(pl, arena));
     pl->f->cost = pl->work;
     pl->f->cost.ns = l->ns;
+    pl->f->shape = shape_of(pl, l);
     pl->f->resident = l->resident;
     pl->f->is_narrow = hn_form_fits_words(pl->f);
     *out = pl->f;

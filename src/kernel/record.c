@@ -37,7 +37,8 @@ static void count_stmt(const hn_form *f, const hn_form_stmt *stmt, hn_form_recor
 }
 
 hn_form_record hn_form_record_of(const hn_form *f) {
-    hn_form_record r = {.lanes = f->lanes,
+    hn_form_record r = {.shape = f->shape,
+                        .lanes = f->lanes,
                         .threads = f->threads,
                         .reductions = f->registers.count ? f->registers.count - 1 : 0,
                         .cost = f->cost};

@@ -12,6 +12,9 @@
 
 enum { DIMS_MAX = 2 * HN_MAX_RANK + 1 };
 
+/* More bytes at the hints have no expression, whose numbers might overflow. */
+#define EXPR_BYTES_MAX (INT64_C(1) << 60)
+
 typedef struct dim {
     int64_t stride, extent;
 } dim;
@@ -53,6 +56,7 @@ typedef struct counter {
         uint32_t count, cap;
     } buffers; /* those that are accessed */
     bool is_bound;
+    bool is_empty; /* an access does not happen at the hints */
 } counter;
 
 /* ---- saturating arithmetic: hints may be anything ---- */
@@ -181,7 +185,9 @@ static int64_t points_of(const counter *c, const hn_kernel_phase *phase, bool wi
 static hn_status add(counter *c, access a) {
     access *own;
     uint32_t k = 0;
-    if (is_local(c->kernel, a.buffer) || !a.points) return NULL;
+    if (is_local(c->kernel, a.buffer)) return NULL;
+    c->is_empty |= !a.points;
+    if (!a.points) return NULL;
     HN_NEW(c->arena, own, 1);
     *own = a;
     own->from_data = is_from_data(c->program->sym, a.index);
@@ -475,24 +481,98 @@ static void bound(counter *c, const moved_buffer *b, int64_t *out_read, int64_t 
     if (*out_written > elems) *out_written = elems;
 }
 
+/* ---- for other sizes ---- */
+
+typedef struct factors {
+    hn_sym *sym;
+    hn_expr items[DIMS_MAX + 1];
+    uint32_t count;
+    bool is_fixed; /* all are numbers */
+} factors;
+
+static void add_factor(factors *f, hn_expr factor) {
+    f->is_fixed &= hn_sym_is_int(f->sym, factor, NULL);
+    f->items[f->count++] = factor;
+}
+
+/* The extents of the loops around an access; of those alone along which its index moves. */
+static factors extents_of(const counter *c, const access *a, bool all) {
+    hn_sym *sym = c->program->sym;
+    factors f = {.sym = sym, .is_fixed = true};
+    for (uint32_t d = 0; d < c->kernel->rank && !a->is_column; d++)
+        if (all || hn_sym_uses(sym, a->index, c->kernel->vars[d]))
+            add_factor(&f, hn_sym_symbol_extent(sym, c->kernel->vars[d]));
+    for (uint32_t d = 0; d < a->phase->rank; d++)
+        if (all || hn_sym_uses(sym, a->index, a->phase->vars[d]))
+            add_factor(&f, hn_sym_symbol_extent(sym, a->phase->vars[d]));
+    if (a->is_column) add_factor(&f, hn_sym_int(sym, a->slabs));
+    return f;
+}
+
+static factors sizes_of_tensor(const counter *c, hn_buf b) {
+    const hn_buffer *buffer = &c->program->buffers.items[b];
+    factors f = {.sym = c->program->sym, .is_fixed = true};
+    for (uint32_t d = 0; d < buffer->rank; d++) add_factor(&f, buffer->sizes[d]);
+    return f;
+}
+
+/* `*out` is their product, if that is `count` at the hints. */
+static bool explains(const factors *f, int64_t count, hn_expr *out) {
+    int64_t product = 1;
+    for (uint32_t k = 0; k < f->count; k++)
+        product = times(product, hn_sym_hint(f->sym, f->items[k], 1024));
+    if (product != count) return false;
+    *out = f->is_fixed ? hn_sym_int(f->sym, count) : hn_sym_product(f->sym, f->items, f->count);
+    return true;
+}
+
+/* How many elements of a buffer are read, or written, which at the hints are `count`. 0: unknown. */
+static hn_expr elements_expr(const counter *c, const moved_buffer *b, bool writes, int64_t count) {
+    const factors tensor = sizes_of_tensor(c, b->buffer);
+    bool is_fixed = true;
+    hn_expr out;
+    for (const access *a = b->first; a; a = a->next) is_fixed &= extents_of(c, a, true).is_fixed;
+    if (is_fixed) return hn_sym_int(c->program->sym, count);
+    for (int all = 0; all < 2; all++)
+        for (const access *a = b->first; a; a = a->next) {
+            const factors f = extents_of(c, a, all);
+            if (!(writes ? a->writes : a->reads) || !explains(&f, count, &out)) continue;
+            return a->from_data
+                       ? hn_sym_min(f.sym, out, hn_sym_product(f.sym, tensor.items, tensor.count))
+                       : out;
+        }
+    return explains(&tensor, count, &out) ? out : 0;
+}
+
+static void add_bytes(const counter *c, const moved_buffer *b, bool writes, int64_t count,
+                      int64_t *bytes, hn_expr *expr) {
+    const int64_t each = hn_dtype_facts(c->program->buffers.items[b->buffer].dtype)->size_bytes;
+    hn_sym *sym = c->program->sym;
+    *bytes = plus(*bytes, times(count, each));
+    if (!count || !*expr) return;
+    const hn_expr elems = *bytes < EXPR_BYTES_MAX ? elements_expr(c, b, writes, count) : 0;
+    *expr = elems ? hn_sym_add(sym, *expr, hn_sym_mul(sym, elems, hn_sym_int(sym, each))) : 0;
+}
+
 static hn_status count_buffer(counter *c, const moved_buffer *b, hn_traffic *out) {
-    const int64_t bytes = hn_dtype_facts(c->program->buffers.items[b->buffer].dtype)->size_bytes;
     int64_t read = 0, written = 0;
     bool is_done;
     HN_TRY(count_by_formula(c, b, &read, &written, &is_done));
     if (!is_done && !count_each(c, b, &read, &written)) bound(c, b, &read, &written);
-    out->read_bytes = plus(out->read_bytes, times(read, bytes));
-    out->written_bytes = plus(out->written_bytes, times(written, bytes));
+    add_bytes(c, b, false, read, &out->read_bytes, &out->read_expr);
+    add_bytes(c, b, true, written, &out->written_bytes, &out->written_expr);
     return NULL;
 }
 
 hn_status hn_kernel_traffic(const hn_program *program, const hn_kernel *kernel, hn_arena *scratch,
                             int64_t *points, hn_traffic *out) {
     counter c = {.program = program, .kernel = kernel, .arena = scratch, .points = points};
-    *out = (hn_traffic){0};
+    const hn_expr none = hn_sym_int(program->sym, 0);
+    *out = (hn_traffic){.read_expr = none, .written_expr = none};
     for (uint32_t f = 0; f < kernel->phases.count; f++) HN_TRY(add_phase(&c, f));
     for (uint32_t k = 0; k < c.buffers.count; k++)
         HN_TRY(count_buffer(&c, &c.buffers.items[k], out));
     out->is_bound = c.is_bound;
+    if (c.is_empty) out->read_expr = out->written_expr = 0;
     return hn_sym_status(program->sym);
 }

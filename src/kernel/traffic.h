@@ -8,7 +8,10 @@
  * Most accesses are sums of variables times numbers, and are counted by a formula. Others, and
  * several that overlap in other ways than by a shift, are counted one by one while the allowance
  * lasts. Where that is used up, and where an index comes from data, the count is a bound: the
- * accesses, and at most the buffer's elements. */
+ * accesses, and at most the buffer's elements.
+ *
+ * For other sizes there is an expression: of each buffer the extents of the loops that its index
+ * goes along, or the whole tensor, whichever is what was counted at the hints. */
 #ifndef HN_KERNEL_TRAFFIC_H
 #define HN_KERNEL_TRAFFIC_H
 
@@ -16,6 +19,8 @@
 
 typedef struct hn_traffic {
     int64_t read_bytes, written_bytes;
+    /* the same for sizes other than the hints, at most; 0: not known */
+    hn_expr read_expr, written_expr;
     bool is_bound; /* at most so many */
 } hn_traffic;
 

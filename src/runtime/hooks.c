@@ -99,8 +99,7 @@ static hn_step_info describe(const hn_module *m, const hn_context *c, uint32_t i
                               dev->ops->handle ? dev->ops->handle(c->places[place].queue) : NULL};
 }
 
-hn_status hn_hooks_before(const hn_module *m, hn_context *c, const hn_run_step *s,
-                          hn_step_run *run) {
+hn_status hn_hooks_before(hn_module *m, hn_context *c, const hn_run_step *s, hn_step_run *run) {
     *run = (hn_step_run){
         .m = m, .c = c, .s = s, .info = describe(m, c, s->index), .first = c->hooks.count};
     run->info.run = run;

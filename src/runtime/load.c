@@ -278,6 +278,7 @@ static void module_destroy(hn_module *m) {
     free(m->symbol_texts);
     free(m->guard_texts);
     free(m->texts);
+    hn_record_sizes_destroy(m->record_sizes);
     hn_file_map_deinit(&m->weights_file);
     hn_file_map_deinit(&m->map);
     free(m->own_bytes);

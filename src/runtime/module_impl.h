@@ -397,6 +397,8 @@ struct hn_module {
     hn_module_dim *dims;                      /* of the infos */
     const char **symbol_texts, **guard_texts; /* per symbol: what its dimension is; per guard */
     char *texts;                              /* of the infos */
+    /* for records of steps: made when one is asked for. With `lock` held until it is there */
+    struct hn_record_sizes *record_sizes;
 };
 
 /* ---- places ---- */
@@ -476,6 +478,9 @@ void hn_bound_renew_layouts(const hn_module *m, hn_bound *bound);
 static inline int64_t hn_bound_value(const hn_bound *bound, uint32_t node) {
     return node ? bound->values[node] : 0;
 }
+
+/* records.c */
+void hn_record_sizes_destroy(struct hn_record_sizes *sizes); /* NULL is allowed */
 
 /* weights.c */
 /* A set without storages. One reference. */
@@ -707,7 +712,7 @@ void hn_debug_destroy_all(hn_module *m);
 
 /* hooks.c: what is called around one step. */
 typedef struct hn_step_run {
-    const hn_module *m;
+    hn_module *m;
     hn_context *c;
     const hn_run_step *s;
     hn_step_info info;
@@ -718,7 +723,7 @@ typedef struct hn_step_run {
 
 void hn_hooks_take(hn_module *m, hn_context *c); /* when a call begins */
 /* hn_hooks_after must follow, also after an error. */
-hn_status hn_hooks_before(const hn_module *m, hn_context *c, const hn_run_step *s,
+hn_status hn_hooks_before(hn_module *m, hn_context *c, const hn_run_step *s,
                           hn_step_run *run) HN_MUST_USE;
 hn_status hn_hooks_after(hn_step_run *run, bool has_failed) HN_MUST_USE;
 

@@ -250,6 +250,24 @@ static hn_status add_meaning(emitter *e, hn_wmeaning meaning, const hn_buf *buff
     return NULL;
 }
 
+/* What the line is made of. Of the kernels of an operation the first one has its numbers. */
+static hn_status add_record(emitter *e, place at, hn_line *line) {
+    static const hn_work_record none = {.category = HN_CATEGORY_CALL};
+    const hn_work_record *work = e->source->work ? &e->source->work[at.step] : NULL;
+    const hn_form_record **forms;
+    hn_wrecord *record;
+    if (!work) return NULL;
+    HN_NEW(e->w->arena, record, 1);
+    *record = (hn_wrecord){.work = at.number ? &none : work, .part = at.number};
+    line->record = record;
+    if (e->source->schedule->steps.items[at.step].kind != HN_STEP_KERNEL) return NULL;
+    HN_NEW(e->w->arena, forms, e->source->target_count);
+    for (uint32_t t = 0; t < e->source->target_count; t++)
+        forms[t] = &kernel_code(e, t, at)->record;
+    record->forms = forms;
+    return NULL;
+}
+
 /* A call of a kernel. `workspace` is its argument that is no buffer of the program; 0: none. */
 static hn_status describe_call(emitter *e, place at, hn_wbuf workspace, hn_line *out) {
     const hn_kernel_code *kernel = kernel_code(e, 0, at);
@@ -276,6 +294,7 @@ static hn_status describe_call(emitter *e, place at, hn_wbuf workspace, hn_line 
                      .shared_bytes = kernel->shared_bytes,
                      .scratch_bytes = kernel->scratch_bytes};
     HN_TRY(add_launches(e, at, operands, out));
+    HN_TRY(add_record(e, at, out));
     HN_TRY(hn_wrapper_add_workspace(e->w, out->device, hn_workspace_of_groups(e->w, out),
                                     &out->workspace));
     return kernel_of(e, at, &out->kernel);
@@ -388,6 +407,7 @@ static hn_status add_extern_call(emitter *e, uint32_t step, const hn_item_info *
     set_origins(&line, item->origin, &origins);
     HN_TRY(add_comment(e, &line));
     HN_TRY(add_operation_kernel(e, step, &line));
+    HN_TRY(add_record(e, (place){step, 0}, &line));
     return hn_wrapper_add_line(e->w, line);
 }
 

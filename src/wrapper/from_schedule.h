@@ -18,6 +18,7 @@ typedef struct hn_wrapper_source {
     const hn_operations *operations;  /* that the device of the kernels has; NULL: none */
     const hn_wrapper_target *targets; /* the best first; one or more */
     uint32_t target_count;
+    const hn_work_record *work; /* of each step of the schedule; NULL: lines get no records */
 } hn_wrapper_source;
 
 /* Owns: the wrapper lives in `arena` and refers to the graph and to lists of the kernels.

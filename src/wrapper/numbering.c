@@ -1,6 +1,7 @@
 /* numbering.c: see numbering.h. */
 #include "wrapper/numbering.h"
 
+#include "codegen/codegen.h"
 #include "wrapper/exprs.h"
 
 uint32_t hn_wnumbering_node(const hn_wnumbering *n, hn_expr e) {
@@ -135,6 +136,23 @@ hn_status hn_wnumbering_add_shapes(hn_wnumbering *n) {
             HN_TRY(visit(n, place->sizes[d]));
             HN_TRY(visit(n, place->strides[d]));
         }
+    }
+    return NULL;
+}
+
+/* A number is in the record itself. */
+static hn_status visit_quantity(hn_wnumbering *n, hn_expr e) {
+    return !e || hn_sym_is_int(n->w->sym, e, NULL) ? NULL : visit(n, e);
+}
+
+hn_status hn_wnumbering_add_records(hn_wnumbering *n) {
+    for (uint32_t k = 0; k < n->w->lines.count; k++) {
+        const hn_wrecord *record = n->w->lines.items[k].record;
+        if (!record) continue;
+        HN_TRY(visit_quantity(n, record->work->traffic.read_expr));
+        HN_TRY(visit_quantity(n, record->work->traffic.written_expr));
+        HN_TRY(visit_quantity(n, record->work->operations_expr));
+        for (uint32_t d = 0; d < record->work->rank; d++) HN_TRY(visit(n, record->work->sizes[d]));
     }
     return NULL;
 }

@@ -29,6 +29,8 @@ hn_status hn_wrapper_number(const hn_wrapper *w, const hn_memory_plan *plan, hn_
 /* Numbers the sizes and strides of the buffers, too, behind everything else. A bundle has them, an
  * emitted project does not. Errors: unsupported for a size that no input determines. */
 hn_status hn_wnumbering_add_shapes(hn_wnumbering *n) HN_MUST_USE;
+/* Numbers the expressions of records that are not numbers, and their sizes. Likewise. */
+hn_status hn_wnumbering_add_records(hn_wnumbering *n) HN_MUST_USE;
 /* The node of an expression of the program; 0 for 0 and for others. */
 uint32_t hn_wnumbering_node(const hn_wnumbering *n, hn_expr e);
 /* The storage of the graph that has a number. */

@@ -402,6 +402,7 @@ static hn_status emit(bundle_emitter *e, const hn_bundle_objects *objects) {
     hn_strmap_init(&e->shapes, e->out.arena);
     HN_TRY(hn_wrapper_number(e->w, e->plan, e->out.arena, &e->numbering));
     HN_TRY(hn_wnumbering_add_shapes(&e->numbering));
+    HN_TRY(hn_wnumbering_add_records(&e->numbering));
     e->out.nodes = e->numbering.nodes;
     HN_TRY(number_buffers(e));
     HN_TRY(put_symbols(e));
@@ -417,7 +418,11 @@ static hn_status emit(bundle_emitter *e, const hn_bundle_objects *objects) {
     HN_TRY(hn_emit_objects(e, objects));
     HN_TRY(hn_emit_kernels(e, objects->count));
     HN_TRY(hn_emit_origins(e));
-    for (uint32_t i = 0; i < e->w->lines.count; i++) HN_TRY(hn_emit_step(e, i));
+    for (uint32_t i = 0; i < e->w->lines.count; i++) {
+        const uint32_t steps = e->out.steps.count;
+        HN_TRY(hn_emit_step(e, i));
+        if (e->out.steps.count > steps) HN_TRY(hn_emit_records(e, i, steps));
+    }
     return put_weight_file(e);
 }
 

@@ -34,5 +34,7 @@ hn_status hn_emit_objects(bundle_emitter *e, const hn_bundle_objects *objects) H
 hn_status hn_emit_kernels(bundle_emitter *e, uint32_t object_count) HN_MUST_USE;
 hn_status hn_emit_origins(bundle_emitter *e) HN_MUST_USE;
 hn_status hn_emit_step(bundle_emitter *e, uint32_t line) HN_MUST_USE;
+/* to_bundle_records.c: of a line that is step number `step`. */
+hn_status hn_emit_records(bundle_emitter *e, uint32_t line, uint32_t step) HN_MUST_USE;
 
 #endif

@@ -120,6 +120,13 @@ typedef struct hn_wmeaning {
     const uint32_t *buffers; /* per operand of the line: the program's buffer; 0: none */
 } hn_wmeaning;
 
+/* What a KERNEL or EXTERN line is made of (kernel/record.h), for tools and people. */
+typedef struct hn_wrecord {
+    const struct hn_work_record *work;
+    const struct hn_form_record *const *forms; /* per target; NULL: Henry has not written it */
+    uint32_t part; /* of a call that is several kernels: which; `work` is that of the first one */
+} hn_wrecord;
+
 /* An index that a kernel reads from memory and checks. */
 typedef struct hn_wcheck {
     /* of the line: where the indices are; UINT32_MAX: they are computed in the kernel */
@@ -165,8 +172,9 @@ typedef struct hn_line {
     /* KERNEL and EXTERN of lowering: for references (src/interp), no part of any printed form; NULL:
      * not known */
     const hn_wmeaning *meaning;
-    hn_expr symbol; /* DEFINE: a DATA symbol */
-    hn_expr rounds; /* LOOP: 0 or less is none; 0 id: as often as the test says so */
+    const hn_wrecord *record; /* likewise; NULL: there is none */
+    hn_expr symbol;           /* DEFINE: a DATA symbol */
+    hn_expr rounds;           /* LOOP: 0 or less is none; 0 id: as often as the test says so */
     /* COND: the lines of the two bodies follow this line directly; LOOP: those of the test (none with
      * rounds), then those of the body */
     uint32_t then_count, otherwise_count;

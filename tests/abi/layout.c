@@ -40,6 +40,11 @@ AT(hn_module_stats, scratch_bytes, 224);
 AT(hn_module_stats, libraries_start_ns, 232);
 AT(hn_module_stats, operations_first_ns, 248);
 _Static_assert(sizeof(hn_module_stats) == 256, "add the new member of hn_module_stats here");
+AT(hn_step_record, read_bytes, 48);
+AT(hn_step_record, has_form, 80);
+AT(hn_step_record, sizes, 168);
+AT(hn_step_record, part, 192);
+_Static_assert(sizeof(hn_step_record) == 200, "add the new member of hn_step_record here");
 #endif
 
 /* Zeros mean the CPU: programs that know nothing of devices fill nothing in. */

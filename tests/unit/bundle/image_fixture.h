@@ -91,6 +91,7 @@ static void make_image_of(const code_cases *cases, hn_strbuf *out) {
     static hnb_storage storages[2];
     static hnb_tensor tensors[1];
     static hnb_workspace workspaces[2];
+    static hnb_record records[2];
     symbols[0] = (hnb_symbol){.name = symbol, .lo = 1, .hi = INT64_MAX, .coeff = 2};
     guards[0] = (hnb_guard){.relation = HNB_NE, .lhs = s0, .rhs = two, .reason = name};
     dims[0] = size, dims[1] = one, dims[2] = two, dims[3] = one;
@@ -125,9 +126,22 @@ static void make_image_of(const code_cases *cases, hn_strbuf *out) {
         (hnb_tensor){.name = name, .dtype = 2, .rank = 1, .dims = 2, .storage = 1, .offset = 2};
     workspaces[0] = (hnb_workspace){.device = HN_DEVICE_CPU, .bytes = size};
     workspaces[1] = (hnb_workspace){.device = HN_DEVICE_OPENCL, .bytes = two};
+    for (uint32_t t = 0; t < 2; t++)
+        records[t] = (hnb_record){.step = 1,
+                                  .target = t,
+                                  .category = 1,
+                                  .flags = HNB_RECORD_HAS_FORM,
+                                  .row_rank = 1,
+                                  .rank = 2,
+                                  .read_expr = size,
+                                  .read_bytes = 96,
+                                  .written_bytes = 97,
+                                  .operations = 98,
+                                  .form = name};
     add_code(&w, cases);
     SET(symbols), SET(guards), SET(inputs), SET(outputs), SET(dims), SET(buffers), SET(steps);
-    SET(storages), SET(operands), SET(launches), SET(tensors), SET(workspaces);
+    SET(storages), SET(operands), SET(launches), SET(tensors), SET(workspaces), SET(records);
+    w.records.count = cases->count;
     hn_strbuf_init(out);
     EXPECT_OK(hn_bundle_writer_finish(&w, out));
     hn_bundle_writer_deinit(&w);

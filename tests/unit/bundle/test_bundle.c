@@ -6,6 +6,7 @@
 #include "bundle/weights.h"
 #include "bundle/writer.h"
 #include "henry/abi/extern_abi.h"
+#include "henry/record.h"
 #include "henry/tensor.h"
 #include "unit/bundle/image_fixture.h"
 #include "unit/harness.h"
@@ -76,7 +77,10 @@ TEST(opens_and_evaluates) {
         "\"workspaces\":[{\"device\":\"cpu\",\"bytes\":\"2*s0\"},{\"device\":\"opencl\",\"bytes\":2}]",
         "\"needs\":[\"avx2\",\"fma\"]",
         "{\"target\":\"generic\",\"object\":1,\"symbol\":\"double\"}",
-        "\"kernel\":\"double\",\"target\":\"generic\",\"origins\":[],\"buffers\":[1,2],\"params\":[],\"extent\":\"2*s0\",\"grain\":32"};
+        "\"kernel\":\"double\",\"target\":\"generic\",\"origins\":[],\"buffers\":[1,2],\"params\":[],\"extent\":\"2*s0\",\"grain\":32",
+        "\"records\":[{\"step\":1,\"target\":\"x86-64-v3\",\"category\":\"pointwise\",\"part\":0,\"read_bytes\":96,"
+        "\"read_bytes_expr\":\"2*s0\",\"written_bytes\":97,\"is_bound\":false,\"operations\":98,\"form\":\"x\"",
+        "\"rows\":[\"2*s0\"],\"inner\":[1]},{\"step\":1,\"target\":\"generic\""};
     for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
         if (!strstr(text.ptr, parts[k])) HN_TEST_FAIL("no '%s' in\n%s", parts[k], text.ptr);
     hn_strbuf_deinit(&text);
@@ -183,14 +187,14 @@ TEST(other_versions_are_refused) {
     h->version = 77;
     seal(&image);
     EXPECT_ERROR(hn_bundle_open(image.ptr, image.len, true, &b), HN_INCOMPATIBLE,
-                 "format version 77, this library reads 10 and 11");
+                 "format version 77, this library reads 12 and 13");
     h->version = 5;
     seal(&image);
     EXPECT_ERROR(hn_bundle_open(image.ptr, image.len, true, &b), HN_INCOMPATIBLE,
-                 "format version 5, this library reads 10 and 11; compile the model again");
+                 "format version 5, this library reads 12 and 13; compile the model again");
     h->version = 2;
     EXPECT_ERROR(hn_bundle_open(image.ptr, 88, true, &b), HN_INCOMPATIBLE,
-                 "format version 2, this library reads 10 and 11; compile the model again");
+                 "format version 2, this library reads 12 and 13; compile the model again");
 
     h->version = HNB_VERSION, h->kernel_abi = 9;
     seal(&image);
@@ -210,12 +214,15 @@ typedef struct hostile_field {
     uint32_t value;
 } hostile_field;
 
+#define RECORDS (HNB_RECORDS | HNB_SECTION_EXTRA)
+
 static void refuse(const code_cases *code, const hostile_field *field) {
     hn_strbuf image;
     hn_bundle b;
     make_image_of(code, &image);
     const hnb_section *table = (const hnb_section *)(const void *)(image.ptr + sizeof(hnb_header));
-    for (uint32_t i = 0; i < HNB_SECTION_KIND_COUNT - 2; i++) { /* it has no programs */
+    const uint32_t sections = ((const hnb_header *)(const void *)image.ptr)->section_count;
+    for (uint32_t i = 0; i < sections; i++) {
         if (table[i].kind != field->section) continue;
         const size_t at = table[i].offset + field->index * table[i].elem_bytes + field->offset;
         memcpy(image.ptr + at, &field->value, sizeof field->value);
@@ -302,9 +309,64 @@ TEST(hostile_fields_are_refused) {
         {"workspace 1", HNB_WORKSPACES, 1, offsetof(hnb_workspace, device), HN_DEVICE_KIND_COUNT},
         /* twice */
         {"workspace 1", HNB_WORKSPACES, 1, offsetof(hnb_workspace, device), HN_DEVICE_CPU},
+        {"record 0", RECORDS, 0, offsetof(hnb_record, step), 3},
+        {"record 0", RECORDS, 0, offsetof(hnb_record, step), 0}, /* a copy has none */
+        {"record 1", RECORDS, 1, offsetof(hnb_record, target), 2},
+        {"record 1", RECORDS, 1, offsetof(hnb_record, target), 0}, /* twice */
+        {"record 0", RECORDS, 0, offsetof(hnb_record, rank), 33},
+        {"record 0", RECORDS, 0, offsetof(hnb_record, row_rank), 3},
+        {"record 0", RECORDS, 0, offsetof(hnb_record, dims), 3},
+        {"record 0", RECORDS, 0, offsetof(hnb_record, read_expr), 6},
+        {"record 0", RECORDS, 0, offsetof(hnb_record, written_expr), 6},
+        {"record 0", RECORDS, 0, offsetof(hnb_record, operations_expr), UINT32_MAX},
+        {"record 1", RECORDS, 1, offsetof(hnb_record, form) + 4, UINT32_MAX},
         {"slot of buffer 4", HNB_BUFFERS, 4, offsetof(hnb_buffer, device), HN_DEVICE_OPENCL},
     };
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) refuse(&levels, &cases[c]);
+}
+
+/* Sections that nobody needs: those of a later version are left out. */
+TEST(sections_that_are_not_known_may_be_left_out) {
+    static const struct {
+        uint32_t kind, elem_bytes;
+        const char *refused; /* NULL: it is not */
+    } cases[] = {
+        {RECORDS, sizeof(hnb_record), NULL},
+        {RECORDS, 8, NULL}, /* records of another size */
+        {99 | HNB_SECTION_EXTRA, 8, NULL},
+        {99, 8, "unknown kind 99"},
+        {HNB_RECORDS, sizeof(hnb_record), "unknown kind"},
+        {HNB_NODES | HNB_SECTION_EXTRA, sizeof(hnb_node), "unknown kind"},
+        {99 | HNB_SECTION_EXTRA, UINT32_MAX, "outside the file"},
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        hn_strbuf image;
+        hn_bundle b;
+        make_image(&image);
+        hnb_section *table = (hnb_section *)(void *)(image.ptr + sizeof(hnb_header));
+        while (table->kind != RECORDS) table++;
+        table->kind = cases[c].kind, table->elem_bytes = cases[c].elem_bytes;
+        seal(&image);
+        hn_status status = hn_bundle_open(image.ptr, image.len, true, &b);
+        if (cases[c].refused) EXPECT_ERROR(status, HN_CORRUPT, cases[c].refused);
+        else EXPECT_OK(status);
+        if (!cases[c].refused) EXPECT((hn_bundle_record_find(&b, 1, 0) != NULL) == !c);
+        hn_strbuf_deinit(&image);
+    }
+}
+
+TEST(records_are_found_by_step_and_target) {
+    hn_strbuf image;
+    hn_bundle b;
+    make_image(&image);
+    EXPECT_OK(hn_bundle_open(image.ptr, image.len, true, &b));
+    EXPECT_INT(b.records_count, 2);
+    EXPECT(hn_bundle_record_find(&b, 1, 0) == &b.records[0]);
+    EXPECT(hn_bundle_record_find(&b, 1, 1) == &b.records[1]);
+    EXPECT(hn_bundle_record_find(&b, 1, 7) == &b.records[0]); /* one for all targets */
+    EXPECT(!hn_bundle_record_find(&b, 0, 0) && !hn_bundle_record_find(&b, 2, 0));
+    EXPECT_STR(hn_step_category_name((hn_step_category)99), "unknown");
+    hn_strbuf_deinit(&image);
 }
 
 /* The same for what only programs for devices have. */

@@ -41,7 +41,7 @@ TEST(each_program_is_there_with_the_weights_of_the_file) {
     make_file(&image);
     EXPECT_OK(verify_all(image.ptr, image.len));
     EXPECT_OK(hn_bundle_open(image.ptr, image.len, true, &file));
-    EXPECT_INT(file.header->version, 11);
+    EXPECT_INT(file.header->version, 13);
     EXPECT_INT(file.header->weights_bytes, sizeof weight); /* once */
     EXPECT_INT(hn_bundle_program_count(&file), PROGRAMS);
     EXPECT_OK(hn_bundle_programs_check(&file, true));
@@ -64,7 +64,7 @@ TEST(one_program_is_a_file_that_older_readers_know) {
     uint32_t program;
     make_image(&image);
     EXPECT_OK(hn_bundle_open(image.ptr, image.len, true, &b));
-    EXPECT_INT(b.header->version, 10);
+    EXPECT_INT(b.header->version, 12);
     EXPECT_INT(hn_bundle_program_count(&b), 1);
     EXPECT(hn_bundle_program_find(&b, HN_DEVICE_CPU, &program) && program == 0);
     EXPECT(!hn_bundle_program_find(&b, HN_DEVICE_CUDA, &program));
@@ -266,7 +266,7 @@ TEST(a_file_of_the_older_version_has_one_program) {
     ((hnb_header *)(void *)image.ptr)->version = HNB_VERSION_SINGLE;
     seal(&image);
     EXPECT_ERROR(hn_bundle_open(image.ptr, image.len, true, &b), HN_CORRUPT,
-                 "bundle of version 10 has a section 'programs'");
+                 "bundle of version 12 has a section 'programs'");
     hn_strbuf_deinit(&image);
 }
 

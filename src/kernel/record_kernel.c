@@ -1,0 +1,107 @@
+/* record_kernel.c: what a kernel of the schedule does: see record.h. */
+#include "kernel/quantity.h"
+#include "kernel/record.h"
+
+static hn_quantity extent_of(hn_sym *sym, hn_expr var) {
+    return hn_quantity_of(sym, hn_sym_symbol_extent(sym, var));
+}
+
+static hn_quantity product(hn_sym *sym, const hn_expr *vars, uint32_t count) {
+    hn_quantity all = hn_quantity_int(sym, 1);
+    for (uint32_t d = 0; d < count; d++) all = hn_quantity_mul(sym, all, extent_of(sym, vars[d]));
+    return all;
+}
+
+/* Of one element, in additions. */
+static int64_t cost_of(const hn_sop *op) {
+    switch (op->kind) {
+    case HN_SOP_ELEM: return hn_op_facts(op->op)->cost;
+    case HN_SOP_CAST: return hn_op_facts(HN_OP_CAST)->cost;
+    case HN_SOP_RANDOM: return hn_op_facts(HN_OP_RANDOM)->cost;
+    default: return 0;
+    }
+}
+
+static hn_quantity operations_of(hn_sym *sym, const hn_kernel *kernel) {
+    const hn_quantity rows = product(sym, kernel->vars, kernel->rank);
+    hn_quantity all = hn_quantity_int(sym, 0);
+    for (uint32_t f = 0; f < kernel->phases.count; f++) {
+        const hn_kernel_phase *phase = &kernel->phases.items[f];
+        int64_t cost = (int64_t)phase->reduces.count + phase->columns.count;
+        for (hn_sid s = 1; s < phase->body.count; s++) cost += cost_of(&phase->body.items[s]);
+        const hn_quantity points =
+            hn_quantity_mul(sym, rows, product(sym, phase->vars, phase->rank));
+        if (cost)
+            all =
+                hn_quantity_add(sym, all, hn_quantity_mul(sym, points, hn_quantity_int(sym, cost)));
+    }
+    return all;
+}
+
+static bool has_scan(const hn_kernel *kernel) {
+    for (uint32_t f = 0; f < kernel->phases.count; f++)
+        if (kernel->phases.items[f].scan) return true;
+    return false;
+}
+
+static bool has_scatter(const hn_kernel *kernel) {
+    for (uint32_t f = 0; f < kernel->phases.count; f++)
+        for (uint32_t s = 0; s < kernel->phases.items[f].stores.count; s++)
+            if (kernel->phases.items[f].stores.items[s].mode != HN_STORE_SET) return true;
+    return kernel->serial;
+}
+
+static hn_step_category category_of(const hn_kernel *kernel) {
+    uint32_t reduces = 0;
+    for (uint32_t f = 0; f < kernel->phases.count; f++)
+        reduces += kernel->phases.items[f].reduces.count;
+    if (has_scatter(kernel)) return HN_CATEGORY_SCATTER;
+    if (has_scan(kernel)) return HN_CATEGORY_SCAN;
+    if (kernel->slabs) return reduces ? HN_CATEGORY_MIXED_REDUCTION : HN_CATEGORY_COLUMN_REDUCTION;
+    return reduces ? HN_CATEGORY_REDUCTION : HN_CATEGORY_POINTWISE;
+}
+
+static const hn_kernel_phase *longest_phase(hn_sym *sym, const hn_kernel *kernel) {
+    const hn_kernel_phase *longest = NULL;
+    int64_t most = -1;
+    for (uint32_t f = 0; f < kernel->phases.count; f++) {
+        const hn_kernel_phase *phase = &kernel->phases.items[f];
+        const int64_t points = product(sym, phase->vars, phase->rank).hint;
+        if (points > most) most = points, longest = phase;
+    }
+    return longest;
+}
+
+static hn_status list_sizes(hn_sym *sym, const hn_kernel *kernel, hn_arena *arena,
+                            hn_work_record *out) {
+    const hn_kernel_phase *phase = longest_phase(sym, kernel);
+    hn_expr *sizes;
+    out->row_rank = kernel->rank;
+    out->rank = kernel->rank + (phase ? phase->rank : 0);
+    HN_NEW(arena, sizes, out->rank + 1);
+    for (uint32_t d = 0; d < kernel->rank; d++)
+        sizes[d] = hn_sym_symbol_extent(sym, kernel->vars[d]);
+    for (uint32_t d = kernel->rank; d < out->rank; d++)
+        sizes[d] = hn_sym_symbol_extent(sym, phase->vars[d - kernel->rank]);
+    out->sizes = sizes;
+    return NULL;
+}
+
+_Static_assert((int)HN_VECTOR_INNER == (int)HN_DIRECTION_INNER &&
+                   (int)HN_VECTOR_FLAT == (int)HN_DIRECTION_FLAT &&
+                   (int)HN_VECTOR_OUTER == (int)HN_DIRECTION_OUTER,
+               "directions are the scheduler's modes");
+
+hn_status hn_kernel_record_of(const hn_program *program, const hn_kernel *kernel, hn_arena *arena,
+                              hn_arena *scratch, int64_t *points, hn_work_record *out) {
+    const hn_quantity operations = operations_of(program->sym, kernel);
+    *out = (hn_work_record){.category = category_of(kernel),
+                            .direction = (hn_step_direction)kernel->mode,
+                            .operations = operations.hint,
+                            .operations_expr = operations.expr,
+                            .fused_loops = kernel->loop_count,
+                            .phases = kernel->phases.count,
+                            .locals = kernel->locals.count};
+    HN_TRY(list_sizes(program->sym, kernel, arena, out));
+    return hn_kernel_traffic(program, kernel, scratch, points, &out->traffic);
+}
