@@ -1,34 +1,25 @@
 /* ceilings.c: how fast loops written by hand get through memory in the ways that the kernels of
- * kernels.c must.
+ * kernels.c must, and how near to them the generated kernels come.
  *
  *     ceilings [--threads N] [--seconds S] [--small-pages] [NAME-PART]
  *
  * For each kind of kernel a list of loops, in turns with a copy loop of as many bytes. One JSON
  * object a loop on stdout: median and least microseconds, and `of_copy`, the copy's time over the
- * loop's (the median over rounds). Two sorts of loop:
+ * loop's (the median over rounds). Three sorts of loop:
  * - whole: does what the kernel does; the best of these is the kernel's ceiling;
- * - part: one side of it alone (only reads, only writes, no memory): what bounds the whole ones. */
+ * - part: one side of it alone (only reads, only writes, no memory): what bounds the whole ones. Of
+ *   sums, which write nothing to speak of, the best one that reads is the ceiling;
+ * - henry: the generated kernel, with `of_ceiling`: the ceiling's time over its own. */
+#include "bench/ceilings.h"
 #include "bench/hand_vectors.h"
-#include "bench/kernels_by_hand.h"
-#include "bench/median.h"
-
-#include "base/team.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 
-enum {
-    MAX_ROUNDS = 200,
-    ROWS = 16384,
-    COLS = 1024,
-    SIDE = 4096,
-    DEPTH = 50257,
-    HUGE_PAGE = 2 << 20
-};
+enum { HUGE_PAGE = 2 << 20 };
 /* between rows of a block's array, beyond its width: rows a power of two apart share cache sets */
 enum { PITCH = 16 };
 
@@ -418,17 +409,28 @@ UNIT_LOOP(gather_1, gather_rows, 1, false, false);
 UNIT_LOOP(gather_2, gather_rows, 2, false, false);
 UNIT_LOOP(gather_at_once, gather_rows, 1, false, true);
 
-/* --- the list --- */
+/* --- cat of two halves of rows --- */
 
-/* `unit`: rows (of a square: columns) of a unit of work. `words`: what the kernel must move, in
- * 4-byte elements for each of the rows times cols. */
-typedef struct loop {
-    const char *kernel, *name;
-    hand_fn *fn;
-    int unit, words;
-    /* square: SIDE x SIDE; table: the index picks rows of a table of DEPTH rows */
-    bool part, square, table;
-} loop;
+INLINE void cat_rows(const hand_args *a, int64_t begin, int64_t end, const int ahead) {
+    const int64_t half = a->cols / 2;
+    for (int64_t i = begin; i < end; i++)
+        for (int h = 0; h < 2; h++) {
+            const float *x = a->in[h] + i * half, *later = x + ahead * half;
+            float *y = a->out + i * a->cols + h * half;
+            for (int64_t j = 0; j < half; j += 16) {
+                if (ahead) fetch(later + j);
+#pragma GCC unroll 2
+                for (int64_t k = j; k < j + 16; k += W) store(y + k, load(x + k), true);
+            }
+        }
+    fence(true);
+}
+
+UNIT_LOOP(cat_0, cat_rows, 0);
+UNIT_LOOP(cat_2, cat_rows, 2);
+UNIT_LOOP(cat_4, cat_rows, 4);
+
+/* --- the list --- */
 
 static const loop loops[] = {
     {"sums", "reads, 1 stream", read_1, 1, 1, .part = true},
@@ -488,27 +490,13 @@ static const loop loops[] = {
     {"gather", "1 row ahead", gather_1, 1, 4, .part = false},
     {"gather", "2 rows ahead", gather_2, 1, 4, .part = false},
     {"gather", "1 row ahead, vgatherqps", gather_at_once, 1, 4, .part = false},
+    {"cat", "no prefetches", cat_0, 1, 2, .part = false},
+    {"cat", "2 rows ahead", cat_2, 1, 2, .part = false},
+    {"cat", "4 rows ahead", cat_4, 1, 2, .part = false},
 };
 enum { LOOPS = sizeof loops / sizeof *loops };
 
 /* --- running --- */
-
-typedef struct run_options {
-    int threads;
-    double seconds;
-    bool small_pages;
-    const char *part;
-} run_options;
-
-typedef struct series {
-    double values[MAX_ROUNDS];
-} series;
-
-static double now_us(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
-}
 
 static void *memory(size_t bytes, bool small_pages) {
     size_t whole = (bytes + HUGE_PAGE) / HUGE_PAGE * HUGE_PAGE;
@@ -522,83 +510,8 @@ static void *memory(size_t bytes, bool small_pages) {
     return p;
 }
 
-typedef struct hand_job {
-    hand_fn *fn;
-    const hand_args *a;
-    int64_t units;
-    int threads;
-} hand_job;
-
-static void run_part(void *context, int k) {
-    const hand_job *j = context;
-    j->fn(j->a, j->units * k / j->threads, j->units * (k + 1) / j->threads);
-}
-
-static double time_of(hand_fn *fn, const hand_args *a, int64_t units, int threads) {
-    static hn_team team; /* as Henry's own kernels have */
-    double begin = now_us();
-    hn_team_run(&team, threads, run_part, &(hand_job){fn, a, units, threads});
-    return now_us() - begin;
-}
-
-static void report(const loop *l, const run_options *o, const series *copy, series *mine,
-                   int rounds) {
-    double ratios[MAX_ROUNDS], copies[MAX_ROUNDS];
-    for (int r = 0; r < rounds; r++)
-        ratios[r] = copy->values[r] / mine->values[r], copies[r] = copy->values[r];
-    printf(
-        "{\"kernel\": \"%s\", \"loop\": \"%s\", \"sort\": \"%s\", \"threads\": %d, \"rounds\": %d, \"of_copy\": %.3f",
-        l->kernel, l->name, l->part ? "part" : "whole", o->threads, rounds,
-        median(ratios, (size_t)rounds));
-    double m = median(mine->values, (size_t)rounds), c = median(copies, (size_t)rounds);
-    printf(", \"us\": [%.1f, %.1f], \"copy_us\": [%.1f, %.1f], \"copy_gb_s\": %.2f}\n", m,
-           mine->values[0], c, copies[0], 4e-3 * l->words * ROWS * COLS / c);
-}
-
-/* Whether a whole loop left what it should; the kernels whose results are looked at are those that
- * only move. */
-static bool is_right(const loop *l, const hand_args *a) {
-    for (int64_t i = 0; i < a->rows; i += 37)
-        for (int64_t j = 0; j < a->cols; j += 5) {
-            float got = a->out[i * a->cols + j], want = got;
-            if (l->square)
-                want = a->in[0][j * a->rows + i] + (l->words == 3 ? a->in[1][i * a->cols + j] : 0);
-            else if (l->table) want = a->in[0][a->index[i] * a->cols + j];
-            else if (strcmp(l->kernel, "gather") == 0)
-                want = a->in[0][i * a->cols + a->index[i * a->cols + j]];
-            if (!(got == want)) return false;
-        }
-    return true;
-}
-
-/* The loops of one kernel, in turns. */
-static int run_kernel(const loop *group, int count, hand_args a, const hand_args *copy_args,
-                      const run_options *o) {
-    static series times[LOOPS], copy;
-    if (group->square) a.rows = a.cols = SIDE;
-    hand_args copied = *copy_args;
-    copied.rows = (int64_t)ROWS * group->words / 2;
-    for (int k = 0; k < count; k++) {
-        time_of(group[k].fn, &a, a.rows / group[k].unit, o->threads);
-        if (group[k].part || is_right(&group[k], &a)) continue;
-        fprintf(stderr, "ceilings: '%s, %s' is wrong\n", group[k].kernel, group[k].name);
-        return 1;
-    }
-    double begin = now_us();
-    int rounds = 0;
-    for (; rounds < MAX_ROUNDS && (rounds < 5 || now_us() - begin < o->seconds * 1e6 * count);
-         rounds++) {
-        copy.values[rounds] = time_of(hand_copy, &copied, copied.rows, o->threads);
-        for (int k = 0; k < count; k++)
-            times[k].values[rounds] = time_of(group[k].fn, &a, a.rows / group[k].unit, o->threads);
-    }
-    for (int k = 0; k < count; k++) report(&group[k], o, &copy, &times[k], rounds);
-    fflush(stdout);
-    return 0;
-}
-
 static bool parse(int argc, char **argv, run_options *o) {
-    *o = (run_options){.threads = 1, .seconds = 0.1, .part = ""};
+    *o = (run_options){.threads = 1, .seconds = 0.4, .part = ""};
     for (int k = 1; k < argc; k++) {
         if (strcmp(argv[k], "--threads") == 0 && k + 1 < argc) o->threads = atoi(argv[++k]);
         else if (strcmp(argv[k], "--seconds") == 0 && k + 1 < argc) o->seconds = atof(argv[++k]);
@@ -629,7 +542,8 @@ int main(int argc, char **argv) {
     float *x = memory((size_t)table * 4, o.small_pages),
           *y = memory((size_t)count * 4, o.small_pages);
     float *z = memory((size_t)count * 4, o.small_pages),
-          *out = memory((size_t)count * 4, o.small_pages);
+          *out = memory((size_t)count * 4, o.small_pages),
+          *own_out = memory((size_t)count * 4, o.small_pages);
     float *from = memory((size_t)count * 8, o.small_pages),
           *to = memory((size_t)count * 8, o.small_pages);
     int64_t *index = memory((size_t)count * 8, o.small_pages);
@@ -642,14 +556,18 @@ int main(int argc, char **argv) {
                    .depth = DEPTH,
                    .streaming = true};
     hand_args copied = {.in = {from}, .out = to, .cols = COLS, .streaming = true};
-    int failed = 0;
-    for (int k = 0, n; k < LOOPS; k += n) {
+    hn_service *service = NULL;
+    hn_status status = hn_service_create(&(hn_service_options){.cache_dir = ""}, &service);
+    for (int k = 0, n; k < LOOPS && !status; k += n) {
         for (n = 1; k + n < LOOPS && strcmp(loops[k].kernel, loops[k + n].kernel) == 0;) n++;
         if (!strstr(loops[k].kernel, o.part)) continue;
-        if (loops[k].table || strcmp(loops[k].kernel, "gather") == 0)
-            fill_index(index, count, loops[k].table ? DEPTH : COLS);
-        failed |= run_kernel(&loops[k], n, a, &copied, &o);
+        if (has_index(&loops[k])) fill_index(index, count, loops[k].table ? DEPTH : COLS);
+        status = run_kernel(&loops[k], n, a, &copied, own_out, &o, service);
     }
-    free(x), free(y), free(z), free(out), free(from), free(to), free(index);
-    return failed;
+    if (status) fprintf(stderr, "ceilings: %s\n", hn_status_message(status));
+    const bool has_failed = status != NULL;
+    hn_status_free(status);
+    hn_service_destroy(service);
+    free(x), free(y), free(z), free(out), free(own_out), free(from), free(to), free(index);
+    return has_failed;
 }

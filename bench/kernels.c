@@ -8,13 +8,12 @@
  * must (reads and writes counted), once with ordinary stores and once with stores that bypass the
  * caches. `read`, for the reductions, is the best loop that only reads their input: a ceiling,
  * where a copy's bytes a second are none. The kernels' results are compared first. */
+#include "bench/generated.h"
 #include "bench/kernels_by_hand.h"
 #include "bench/median.h"
 
 #include "base/team.h"
 #include "base/trace.h"
-#include "driver/driver.h"
-#include "henry/module.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -34,80 +33,45 @@ static bool small_pages; /* pages of 4 KiB for all arrays */
 
 typedef enum shape_kind { SAME, TABLE, HALF, ROW, NONE } shape_kind;
 
-/* `text` is the graph; R and C in it stand for rows and columns. */
 typedef struct kernel_case {
-    const char *name, *text;
+    const char *name; /* of the graph in generated.c, too */
     hand_fn *hand;
     bool by_columns, by_strips; /* units of the hand-written kernel; otherwise rows */
     bool has_index;             /* the last input holds indices below `depth` */
     shape_kind inputs[MAX_INPUTS], output;
 } kernel_case;
 
-#define GRAPH(inputs, body) "graph @g {\n" inputs body "  output user %y \"y\"\n}\n"
-#define X                   "  input user %x : f32[R, C] \"x\"\n"
-
 static const kernel_case cases[] = {
-    {.name = "softmax",
-     .hand = hand_softmax,
-     .inputs = {SAME, NONE, NONE},
-     .output = SAME,
-     .text = GRAPH(X, "  %y = aten._softmax.default(%x, -1, false) : f32[R, C]\n")},
-    {.name = "layer_norm",
-     .hand = hand_layer_norm,
-     .inputs = {SAME, ROW, ROW},
-     .output = SAME,
-     .text = GRAPH(X "  input user %w : f32[C] \"w\"\n  input user %b : f32[C] \"b\"\n",
-                   "  %y = aten.layer_norm.default(%x, [C], %w, %b, 1e-05, false) : f32[R, C]\n")},
-    {.name = "silu(a*b+c)",
-     .hand = hand_silu,
-     .inputs = {SAME, SAME, SAME},
-     .output = SAME,
-     .text = GRAPH(
-         X "  input user %b : f32[R, C] \"b\"\n  input user %c : f32[R, C] \"c\"\n",
-         "  %m = mul(%x, %b)\n  %s = add(%m, %c)\n  %y = aten.silu.default(%s) : f32[R, C]\n")},
-    {.name = "sum of rows",
-     .hand = hand_sum_rows,
-     .inputs = {SAME, NONE, NONE},
-     .output = ROW,
-     .text = GRAPH(X, "  %y = sum(%x, dims=[1], keepdim=false)\n")},
+    {.name = "softmax", .hand = hand_softmax, .inputs = {SAME, NONE, NONE}, .output = SAME},
+    {.name = "layer_norm", .hand = hand_layer_norm, .inputs = {SAME, ROW, ROW}, .output = SAME},
+    {.name = "silu(a*b+c)", .hand = hand_silu, .inputs = {SAME, SAME, SAME}, .output = SAME},
+    {.name = "sum of rows", .hand = hand_sum_rows, .inputs = {SAME, NONE, NONE}, .output = ROW},
     {.name = "sum of columns",
      .hand = hand_sum_columns,
      .by_columns = true,
      .inputs = {SAME, NONE, NONE},
-     .output = ROW,
-     .text = GRAPH(X, "  %y = sum(%x, dims=[0], keepdim=false)\n")},
+     .output = ROW},
     {.name = "transpose",
      .hand = hand_transpose,
      .by_strips = true,
      .inputs = {SAME, NONE, NONE},
-     .output = SAME,
-     .text = GRAPH("  input user %x : f32[C, R] \"x\"\n", "  %y = permute(%x, dims=[1, 0])\n")},
+     .output = SAME},
     {.name = "x.t() + y",
      .hand = hand_add_transposed,
      .by_strips = true,
      .inputs = {SAME, SAME, NONE},
-     .output = SAME,
-     .text = GRAPH("  input user %x : f32[C, R] \"x\"\n  input user %b : f32[R, C] \"b\"\n",
-                   "  %t = permute(%x, dims=[1, 0])\n  %y = add(%t, %b)\n")},
-    {.name = "cat",
-     .hand = hand_cat,
-     .inputs = {HALF, HALF, NONE},
-     .output = SAME,
-     .text = GRAPH("  input user %x : f32[R, H] \"x\"\n  input user %b : f32[R, H] \"b\"\n",
-                   "  %y = cat([%x, %b], dim=1)\n")},
+     .output = SAME},
+    {.name = "cat", .hand = hand_cat, .inputs = {HALF, HALF, NONE}, .output = SAME},
     {.name = "embedding",
      .hand = hand_embedding,
      .has_index = true,
      .inputs = {TABLE, NONE, NONE},
-     .output = SAME,
-     .text = GRAPH("  input user %x : f32[D, C] \"x\"\n  input user %i : i64[R] \"i\"\n",
-                   "  %y = aten.embedding.default(%x, %i, -1, false, false) : f32[R, C]\n")},
+     .output = SAME},
     {.name = "gather",
      .hand = hand_gather,
      .has_index = true,
      .inputs = {SAME, NONE, NONE},
-     .output = SAME,
-     .text = GRAPH(X "  input user %i : i64[R, C] \"i\"\n", "  %y = gather(%x, %i, dim=1)\n")},
+     .output = SAME},
 };
 
 typedef struct series {
@@ -122,9 +86,7 @@ typedef struct trial {
     double seconds;
     hand_args args;
     float *by_hand, *by_henry;
-    hn_tensor *inputs[MAX_INPUTS + 1], *output;
-    uint32_t input_count;
-    hn_module *module;
+    generated henry_side;
     bool small; /* the calls are so short that only the time inside the steps counts */
     series henry, plain, streaming, copy_plain, copy_streaming, read;
     hand_args copy;
@@ -176,60 +138,11 @@ static int64_t count_of(const trial *t, shape_kind kind) {
     return kind == ROW ? (t->kernel->hand == hand_sum_rows ? t->rows : t->cols) : 0;
 }
 
-/* The graph with numbers in place of R, C, H and D (capital letters that stand alone). */
-static void fill_in(const trial *t, hn_strbuf *out) {
-    for (const char *p = t->kernel->text; *p; p++) {
-        bool alone = (p[-1] == '[' || p[-1] == ' ') && (p[1] == ']' || p[1] == ',');
-        int64_t n = *p == 'R'   ? t->rows
-                    : *p == 'C' ? t->cols
-                    : *p == 'H' ? t->cols / 2
-                    : *p == 'D' ? t->depth
-                                : 0;
-        if (p > t->kernel->text && alone && n) hn_strbuf_printf(out, "%lld", (long long)n);
-        else hn_strbuf_printf(out, "%c", *p);
-    }
-}
-
-static hn_status compile_text(hn_str text, hn_service *service, int threads, hn_module **out) {
-    hn_arena arena;
-    hn_sym *sym;
-    hn_graph *graph = NULL;
-    hn_compiled *compiled = NULL;
-    hn_arena_init(&arena);
-    hn_status status = hn_sym_create(&arena, &sym);
-    if (!status) status = hn_graph_parse(&arena, sym, text, &graph);
-    if (!status)
-        status =
-            hn_compile_graph(graph, service, &(hn_compile_options){.threads = threads}, &compiled);
-    if (!status)
-        status = hn_compiled_load(compiled,
-                                  &(hn_module_options){.threads = threads, .profile = true}, out);
-    hn_compiled_release(compiled);
-    if (graph) hn_graph_deinit(graph);
-    hn_arena_deinit(&arena);
-    return status;
-}
-
-static hn_status borrow_tensor(const hn_module *module, bool output, uint32_t index, void *data,
-                               hn_tensor **out) {
-    hn_module_value_info info;
-    int64_t sizes[HN_TENSOR_MAX_RANK];
-    HN_TRY(output ? hn_module_output_info(module, index, &info)
-                  : hn_module_input_info(module, index, &info));
-    for (uint32_t d = 0; d < info.rank; d++) sizes[d] = info.sizes[d].value;
-    return hn_tensor_create(
-        &(hn_tensor_desc){.type = info.type, .rank = info.rank, .sizes = sizes, .data = data}, out);
-}
-
 static hn_status prepare(trial *t, hn_service *service) {
     const kernel_case *k = t->kernel;
-    hn_strbuf text;
     t->depth = k->inputs[0] == TABLE ? TABLE_ROWS : t->cols;
-    hn_strbuf_init(&text);
-    fill_in(t, &text);
-    hn_status status = compile_text((hn_str){text.ptr, text.len}, service, t->threads, &t->module);
-    hn_strbuf_deinit(&text);
-    HN_TRY(status);
+    HN_TRY(generated_make(&(generated_wanted){k->name, t->rows, t->cols, t->depth, t->threads},
+                          service, &t->henry_side));
     t->args = (hand_args){.rows = t->rows, .cols = t->cols, .depth = t->depth};
     int64_t out_count = count_of(t, k->output);
     t->bytes = 4 * out_count;
@@ -238,21 +151,17 @@ static hn_status prepare(trial *t, hn_service *service) {
         t->args.in[i] = random_floats(count);
         /* of a table, the rows that are asked for */
         t->bytes += 4 * (k->inputs[i] == TABLE ? out_count : count);
-        HN_TRY(borrow_tensor(t->module, false, t->input_count, (void *)t->args.in[i],
-                             &t->inputs[t->input_count]));
-        t->input_count++;
+        HN_TRY(generated_give(&t->henry_side, (void *)t->args.in[i]));
     }
     if (k->has_index) {
         int64_t count = k->inputs[0] == TABLE ? t->rows : t->rows * t->cols;
         t->args.index = random_index(count, t->depth);
         t->bytes += 8 * count;
-        HN_TRY(borrow_tensor(t->module, false, t->input_count, (void *)t->args.index,
-                             &t->inputs[t->input_count]));
-        t->input_count++;
+        HN_TRY(generated_give(&t->henry_side, (void *)t->args.index));
     }
     t->by_hand = memory((size_t)out_count * 4);
     t->by_henry = memory((size_t)out_count * 4);
-    HN_TRY(borrow_tensor(t->module, true, 0, t->by_henry, &t->output));
+    HN_TRY(generated_give(&t->henry_side, t->by_henry));
     /* rows of a copy that reads and writes `bytes` in all */
     int64_t half = (t->bytes / 8 + t->cols - 1) / t->cols;
     t->copy = (hand_args){.in = {random_floats(half * t->cols)},
@@ -260,14 +169,12 @@ static hn_status prepare(trial *t, hn_service *service) {
                           .rows = half,
                           .cols = t->cols};
     t->small = t->bytes <= SMALL_BYTES;
-    t->steps = hn_module_step_count(t->module);
+    t->steps = hn_module_step_count(t->henry_side.module);
     return NULL;
 }
 
 static void deinit(trial *t) {
-    for (uint32_t k = 0; k < t->input_count; k++) hn_tensor_release(t->inputs[k]);
-    hn_tensor_release(t->output);
-    hn_module_release(t->module);
+    generated_deinit(&t->henry_side);
     for (int k = 0; k < MAX_INPUTS; k++) free((void *)t->args.in[k]);
     free((void *)t->args.index);
     free(t->by_hand);
@@ -316,7 +223,7 @@ static int64_t profiled_ns(const trial *t) {
     int64_t sum = 0;
     for (uint32_t k = 0; k < t->steps; k++) {
         hn_module_step_profile p;
-        hn_status status = hn_module_profile(t->module, k, &p);
+        hn_status status = hn_module_profile(t->henry_side.module, k, &p);
         if (status) hn_status_free(status);
         else sum += p.total_ns;
     }
@@ -325,8 +232,7 @@ static int64_t profiled_ns(const trial *t) {
 
 static hn_status time_henry(trial *t, int burst, double *out_us) {
     int64_t inside = profiled_ns(t), begin = hn_now_ns();
-    for (int k = 0; k < burst; k++)
-        HN_TRY(hn_module_run(t->module, t->inputs, t->input_count, &t->output, 1));
+    for (int k = 0; k < burst; k++) HN_TRY(generated_run(&t->henry_side));
     int64_t all = hn_now_ns() - begin;
     *out_us = (double)(t->small ? profiled_ns(t) - inside : all) / burst / 1e3;
     return NULL;

@@ -57,6 +57,13 @@ def kernel_figures(kernels):
             yield what.replace("1 threads", "1 thread"), "0.85", f"{part:.2f}", part >= 0.85
 
 
+def ceiling_figures(ceilings):
+    """Each generated kernel beside the best loop by hand that does the same, or of sums that reads the same; in one run, in turns."""
+    for c in (c for c in ceilings if c["sort"] == "henry"):
+        what = f"{c['loop']}, from memory, {c['threads']} thread{'s' if c['threads'] > 1 else ''}, part of the speed of its ceiling"
+        yield what, "0.95", f"{c['of_ceiling']:.2f}", c["of_ceiling"] >= 0.95
+
+
 def step_figures(steps):
     yield f"a step of a module of {steps['steps']} tiny kernels, above the kernel", "100 ns", f"{steps['above_ns']:.1f} ns", steps["above_ns"] <= 100
 
@@ -135,7 +142,7 @@ def reached_text(asked, reached):
 
 
 def figures(results):
-    for name, function in (("startup", startup_figures), ("kernels", kernel_figures), ("steps", step_figures), ("threads", thread_figures), ("bundle", bundle_figures), ("service", service_figures), ("peers", peer_figures), ("fusion", fusion_figures)):
+    for name, function in (("startup", startup_figures), ("kernels", kernel_figures), ("ceilings", ceiling_figures), ("steps", step_figures), ("threads", thread_figures), ("bundle", bundle_figures), ("service", service_figures), ("peers", peer_figures), ("fusion", fusion_figures)):
         if results[name]:
             yield from ((what, asked, got, reached_text(asked, reached)) for what, asked, got, reached in function(results[name]))
 
@@ -162,7 +169,7 @@ def kernels_table(kernels):
 
 
 def ceilings_table(ceilings):
-    """A row a loop: the part of a copy's bandwidth by threads; of each kernel's whole loops the best is marked."""
+    """A row a loop: the part of a copy's bandwidth by threads; of each kernel's whole loops the best is marked. Generated kernels also as part of it."""
     threads = sorted({c["threads"] for c in ceilings})
     by_loop, best = {}, {}
     for c in ceilings:
@@ -176,8 +183,10 @@ def ceilings_table(ceilings):
         for t in threads:
             c = found.get(t)
             mark = "**" if c and c["sort"] == "whole" and c["of_copy"] == best[kernel, t] else ""
-            cells.append(f"{mark}{c['of_copy']:.2f}{mark}" if c else "")
-        rows.append([kernel, loop + (" (part)" if next(iter(found.values()))["sort"] == "part" else "")] + cells)
+            own = f" ({c['of_ceiling']:.2f} of the ceiling)" if c and c["sort"] == "henry" else ""
+            cells.append(f"{mark}{c['of_copy']:.2f}{mark}{own}" if c else "")
+        sort = next(iter(found.values()))["sort"]
+        rows.append([kernel, f"**generated: {loop}**" if sort == "henry" else loop + (" (part)" if sort == "part" else "")] + cells)
     return markdown(["kernel", "loop"] + [f"{t} thread{'s' if t > 1 else ''}" for t in threads], rows)
 
 
