@@ -101,8 +101,7 @@ static hn_status measure_memory(const bench *b, hn_ceilings *out) {
     const int64_t cache = (int64_t)b->dev->facts.cache_bytes;
     const shape near = {CACHE_GROUPS, 1}, far = {GROUPS, b->bytes / (GROUPS * BLOCK_BYTES)};
     /* a copy has twice the data of a read, and half of the cache is not its own, perhaps */
-    if (cache >= 4 * near.groups * BLOCK_BYTES)
-        HN_TRY(measure_level(b, "cache", near, cache, out));
+    if (cache >= 4 * near.groups * BLOCK_BYTES) HN_TRY(measure_level(b, "cache", near, cache, out));
     return measure_level(b, "memory", far, INT64_MAX, out);
 }
 
@@ -194,7 +193,8 @@ static hn_status measure_type(bench *b, hn_scalar_type type, int64_t elem_bytes,
 /* Into `from`, which it takes for `to`. */
 static hn_status make_noise(bench *b, int64_t bits, int64_t mask) {
     void *kernel;
-    const bench other = {.dev = b->dev, .queue = b->queue, .program = b->program, .from = b->to, .to = b->from};
+    const bench other = {
+        .dev = b->dev, .queue = b->queue, .program = b->program, .from = b->to, .to = b->from};
     HN_TRY(find(b, "hn_ceiling_noise", &kernel));
     HN_TRY(launch(&other, kernel, (shape){GROUPS, b->bytes / (4 * THREADS * GROUPS)}, bits, mask));
     return finish(b);

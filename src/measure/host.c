@@ -91,8 +91,8 @@ static int64_t time_of(bench *b, hn_loop_fn fn, int64_t elems, int64_t behind, i
 
 /* The least time of a pass of all threads, in ns. The first run is for pages and clocks. */
 static double best_of(bench *b, hn_loop_fn fn, int64_t elems, int64_t behind) {
-    const int64_t first = time_of(b, fn, elems, behind, 1),
-                  once = time_of(b, fn, elems, behind, 1), one = once < first ? once : first;
+    const int64_t first = time_of(b, fn, elems, behind, 1), once = time_of(b, fn, elems, behind, 1),
+                  one = once < first ? once : first;
     const int64_t passes = one < ROUND_NS ? ROUND_NS / one + 1 : 1;
     double best = (double)one;
     const int64_t begin = hn_now_ns();
@@ -146,12 +146,11 @@ static void measure_caches(bench *b, const hn_loops *loops, hn_ceilings *out) {
     hn_ceilings_host_caches(caches);
     for (int k = 0; k < 2; k++) {
         const int64_t bytes = caches[k] * b->threads;
-        if (caches[k])
-            measure_level(b, loops, bytes / 2, add_level(out, k ? "L2" : "L1", bytes));
+        if (caches[k]) measure_level(b, loops, bytes / 2, add_level(out, k ? "L2" : "L1", bytes));
     }
-    const int64_t own = caches[1] * b->threads, bytes = most(least(caches[2] / 2, 32 * MIB), 2 * own);
-    if (bytes <= caches[2] / 2)
-        measure_level(b, loops, bytes, add_level(out, "L3", 2 * bytes));
+    const int64_t own = caches[1] * b->threads,
+                  bytes = most(least(caches[2] / 2, 32 * MIB), 2 * own);
+    if (bytes <= caches[2] / 2) measure_level(b, loops, bytes, add_level(out, "L3", 2 * bytes));
 }
 
 /* Far more than the caches hold, but no more than a sixteenth of the memory. */
@@ -204,9 +203,8 @@ hn_status hn_ceilings_measure_host(int threads, hn_ceilings *out) {
     const size_t room = (size_t)(bytes + APART_BYTES);
     bench *b = calloc(1, sizeof *b);
     float *memory = hn_pages_map(room);
-    *out = (hn_ceilings){.device = {.kind = HN_DEVICE_CPU},
-                         .threads = threads,
-                         .measured_s = (int64_t)time(NULL)};
+    *out = (hn_ceilings){
+        .device = {.kind = HN_DEVICE_CPU}, .threads = threads, .measured_s = (int64_t)time(NULL)};
     hn_ceilings_host_name(out->name, sizeof out->name);
     if (b && memory) {
         *b = (bench){.threads = threads, .memory = memory, .bytes = bytes};

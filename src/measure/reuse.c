@@ -10,7 +10,7 @@
 
 typedef struct piece {
     int64_t bytes;
-    uint32_t last; /* step that touched it last, from 1; 0: none has */
+    uint32_t last;             /* step that touched it last, from 1; 0: none has */
     bool is_given, is_touched; /* in the first of the two runs */
 } piece;
 
@@ -106,8 +106,7 @@ static void touch(walk *w, const hn_touch *t, uint32_t now) {
 /* What a step reads is looked at before any of it is touched, and touched before what it writes. */
 static void run_step(walk *w, uint32_t first, uint32_t end, uint32_t now, bool is_second) {
     for (uint32_t k = first; k < end && is_second; k++)
-        if (is_something(&w->touches[k]))
-            look(w, &w->touches[k], &w->out[w->touches[k].step]);
+        if (is_something(&w->touches[k])) look(w, &w->touches[k], &w->out[w->touches[k].step]);
     for (int pass = 0; pass < 2; pass++)
         for (uint32_t k = first; k < end; k++)
             if (is_something(&w->touches[k]) && w->touches[k].is_written == (pass == 1))
@@ -135,11 +134,8 @@ static hn_footprint footprint_of(const walk *w) {
 
 hn_status hn_reuse_of(const hn_touch *touches, uint32_t count, uint32_t step_count,
                       const hn_ceilings *ceilings, hn_reuse *out, hn_footprint *out_footprint) {
-    walk w = {.touches = touches,
-              .count = count,
-              .steps = step_count,
-              .ceilings = ceilings,
-              .out = out};
+    walk w = {
+        .touches = touches, .count = count, .steps = step_count, .ceilings = ceilings, .out = out};
     for (uint32_t k = 0; k < count; k++)
         if (touches[k].step >= step_count || (k && touches[k].step < touches[k - 1].step))
             return HN_ERROR(HN_INVALID_ARGUMENT, "step %u is out of order", touches[k].step);

@@ -23,8 +23,8 @@ typedef struct hn_reuse {
 
 /* Of a whole run. */
 typedef struct hn_footprint {
-    double bytes;        /* different ones that it touches; of these: */
-    double given_bytes;  /* it reads them before it writes them: inputs and weights */
+    double bytes;       /* different ones that it touches; of these: */
+    double given_bytes; /* it reads them before it writes them: inputs and weights */
 } hn_footprint;
 
 /* `out`: one for each of `step_count` steps. Time: linear in the touches, but for a logarithm, where

@@ -6,9 +6,7 @@
 #include <math.h>
 
 /* The numbers of a level behind its name; of the whole behind the levels. */
-static void print_number(double value, hn_strbuf *out) {
-    hn_strbuf_printf(out, ", %.17g", value);
-}
+static void print_number(double value, hn_strbuf *out) { hn_strbuf_printf(out, ", %.17g", value); }
 
 void hn_ceilings_print(const hn_ceilings *c, hn_strbuf *out) {
     hn_strbuf_puts(out, "{\"name\": ");

@@ -6,15 +6,15 @@
 
 #include <time.h>
 
-hn_status tool_ceilings_get(const tool_options *options, hn_device device, struct hn_ceilings *out) {
-    return hn_ceilings_get(&(hn_ceilings_options){.device = device,
-                                                  .threads = options->threads > 0
-                                                                 ? (int)options->threads
-                                                                 : 0,
-                                                  .cache_dir = options->cache_dir,
-                                                  .no_cache = options->no_cache,
-                                                  .anew = options->measure},
-                           out, NULL);
+hn_status tool_ceilings_get(const tool_options *options, hn_device device,
+                            struct hn_ceilings *out) {
+    return hn_ceilings_get(
+        &(hn_ceilings_options){.device = device,
+                               .threads = options->threads > 0 ? (int)options->threads : 0,
+                               .cache_dir = options->cache_dir,
+                               .no_cache = options->no_cache,
+                               .anew = options->measure},
+        out, NULL);
 }
 
 /* Less of the processors' time than this, and the figures are too low. */
@@ -81,8 +81,7 @@ void tool_ceilings_json(tool_json *json, const struct hn_ceilings *c) {
     }
     tool_json_close(json);
     tool_json_open(json, "giga_operations_per_s", '{');
-    for (int k = 0; k < HN_CEILING_MATH_COUNT; k++)
-        tool_json_num(json, math_names[k], c->math[k]);
+    for (int k = 0; k < HN_CEILING_MATH_COUNT; k++) tool_json_num(json, math_names[k], c->math[k]);
     tool_json_close(json);
     tool_json_close(json);
 }

@@ -10,14 +10,15 @@
 #include <stdlib.h>
 
 static hn_ceilings some(void) {
-    return (hn_ceilings){.name = "a \"fast\" CPU",
-                         .device = {.kind = HN_DEVICE_CPU},
-                         .threads = 3,
-                         .level_count = 2,
-                         .levels = {{"L1", 1 << 20, 100.25, 80, 1.0 / 3}, {"memory", INT64_MAX, 8, 10, 4}},
-                         .math = {7, 8, 9, 0},
-                         .own_share = 0.5,
-                         .measured_s = 1234567890123};
+    return (hn_ceilings){
+        .name = "a \"fast\" CPU",
+        .device = {.kind = HN_DEVICE_CPU},
+        .threads = 3,
+        .level_count = 2,
+        .levels = {{"L1", 1 << 20, 100.25, 80, 1.0 / 3}, {"memory", INT64_MAX, 8, 10, 4}},
+        .math = {7, 8, 9, 0},
+        .own_share = 0.5,
+        .measured_s = 1234567890123};
 }
 
 static void print(const hn_ceilings *c, char *out, size_t bytes) {

@@ -13,8 +13,10 @@ static hn_ceilings machine(void) {
                          .math = {2, 8, 16, 4}};
 }
 
-#define READ(s, at, n)    {.step = (s), .address = (at), .bytes = (n)}
-#define WRITTEN(s, at, n) {.step = (s), .address = (at), .bytes = (n), .is_written = true}
+#define READ(s, at, n)                                                                             \
+    { .step = (s), .address = (at), .bytes = (n) }
+#define WRITTEN(s, at, n)                                                                          \
+    { .step = (s), .address = (at), .bytes = (n), .is_written = true }
 
 static void reuse(const hn_touch *touches, uint32_t count, uint32_t steps, hn_reuse *out,
                   hn_footprint *all) {
@@ -152,7 +154,9 @@ TEST(the_longer_of_the_two_is_the_limit) {
     hn_roof r = hn_roof_of(&c, &(hn_roof_work){.read_bytes = 100, .operations = 20}, &far);
     EXPECT(r.move_ns == 100 && r.math_ns == 10 && r.ns == 100);
     EXPECT_STR(r.limit, "memory");
-    r = hn_roof_of(&c, &(hn_roof_work){.read_bytes = 100, .operations = 2000, .math = HN_CEILING_PRODUCTS}, &far);
+    r = hn_roof_of(
+        &c, &(hn_roof_work){.read_bytes = 100, .operations = 2000, .math = HN_CEILING_PRODUCTS},
+        &far);
     EXPECT(r.math_ns == 250 && r.ns == 250);
     EXPECT_STR(r.limit, "compute");
     r = hn_roof_of(&c, &(hn_roof_work){.operations = 0}, &far);
