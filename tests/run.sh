@@ -185,6 +185,7 @@ suite_devices() {
         for k in $(seq 0 $((jobs - 1))); do echo "$build/run_cases --part $((k * 97))/$((97 * jobs)) --compiled --target opencl"; done
     } | run_programs
     share_graphs "$build" 20 --target opencl
+    share_graphs "$build" 20 --shared --target opencl
     share_graphs "$build" 2 --loops --target opencl
 }
 
@@ -228,9 +229,12 @@ suite_graphs() {
     share_graphs "$build" 200 --no-fusion
     share_forms "$build" 2000
     share_forms "$build" 4000 --cpu
+    share_forms "$build" 2000 --shared
+    share_forms "$build" 2000 --shared --cpu
     share_graphs "$build" $contractions --contractions --batch 16
     share_graphs "$build" 32 --contractions --no-fusion --batch 16
     share_graphs "$build" 64 --loops --batch 16
+    share_graphs "$build" 160 --shared --batch 16
     share_forms "$build" 200 --contractions
     share_forms "$build" 200 --contractions --cpu
     for level in $(lower_levels); do

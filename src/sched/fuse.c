@@ -57,6 +57,7 @@ static hn_status try_candidate(sched *s, const fuse_candidate *c, hn_loop *loop,
                                bool *out_joined) {
     hn_refusal_reason why;
     HN_TRY(fuse_join(s, &s->groups.items[c->group], loop, origin, false, &why));
+    if (why) HN_TRY(fuse_join_reordered(s, &s->groups.items[c->group], loop, origin, &why));
     *out_joined = !why;
     if (why) return fuse_refuse(s, c, origin, why);
     s->out->saved_bytes += c->bytes;

@@ -17,6 +17,16 @@ bool fuse_reads_are_local(sched *s, const group *g, const hn_loop *loop);
 hn_status fuse_join(sched *s, group *g, hn_loop *loop, uint32_t origin, bool shares_reads,
                     hn_refusal_reason *out_why) HN_MUST_USE;
 
+/* fuse_align.c */
+/* As fuse_join, after it has refused with `*out_why`: with the dims of the loop, or those of the group,
+ * in another order. */
+hn_status fuse_join_reordered(sched *s, group *g, hn_loop *loop, uint32_t origin,
+                              hn_refusal_reason *out_why) HN_MUST_USE;
+/* A group with copies of the loops, to try something on; and what was tried becomes the group: its
+ * loops stay where they are. */
+hn_status fuse_group_copy(sched *s, const group *from, group *to) HN_MUST_USE;
+void fuse_group_commit(group *g, const group *trial);
+
 /* fuse_saved.c: of each buffer, the groups that touched it last. */
 enum { FUSE_CANDIDATES_MAX = 8 };
 

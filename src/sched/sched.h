@@ -150,6 +150,7 @@ typedef struct hn_schedule {
         hn_refusal *items;
         uint32_t count, cap;
     } refusals;          /* in the order in which they were looked at */
+    uint32_t reordered;  /* loops whose dims were reordered, cut or reversed to join a kernel */
     int64_t saved_bytes; /* that loops need not move since they share kernels, at the hints */
     uint32_t splits;     /* reductions and scans that became several kernels (split.c, scan.c) */
 } hn_schedule;

@@ -2,9 +2,9 @@
  * forms are run by their interpreter, the loops before the schedule by theirs, and the outputs
  * compared.
  *
- *     run_forms FROM COUNT [--contractions] [--cpu] [--best] [--dump]
+ *     run_forms FROM COUNT [--contractions | --loops | --shared] [--cpu] [--best] [--dump]
  *
- * --contractions: the other kind of random graphs. The processor is a GPU, or with --cpu one with
+ * --contractions, --loops, --shared: other kinds of random graphs (support/random_graph.h). The processor is a GPU, or with --cpu one with
  * vectors: how long they are, and whether it has caches that the small tensors of tests fill, goes
  * by the seed. Of the plans that the planner offers for a kernel one is taken by the seed; --best
  * takes the first. Schedules differ by the seed as well. Prints how to run a failing seed again.
@@ -21,7 +21,8 @@
 
 typedef struct command {
     uint64_t from, count;
-    bool has_contractions, cpu, best, dumps;
+    hn_random_family family;
+    bool cpu, best, dumps;
 } command;
 
 /* The kernels of one seed. */
@@ -96,9 +97,7 @@ static hn_status check_seed(const command *c, uint64_t seed, hn_forms_count *out
     hn_arena_init(&arena);
     hn_status status = hn_sym_create(&arena, &sym);
     if (!status) status = hn_graph_create(&arena, sym, &graph);
-    if (!status)
-        status = (c->has_contractions ? hn_random_contractions_add
-                                      : hn_random_graph_add)(seed, graph, tolerance);
+    if (!status) status = hn_random_family_add(c->family, seed, graph, tolerance);
     if (!status) status = check_graph(c, seed, &arena, graph, tolerance, out);
     if (graph) hn_graph_deinit(graph);
     hn_arena_deinit(&arena);
@@ -115,8 +114,8 @@ static bool parse_command(int argc, char **argv, command *out) {
     *out = (command){0};
     if (argc < 3 || !parse(argv[1], &out->from) || !parse(argv[2], &out->count)) return false;
     for (int k = 3; k < argc; k++) {
+        if (hn_random_family_named(argv[k], &out->family)) continue;
         if (strcmp(argv[k], "--cpu") == 0) out->cpu = true;
-        else if (strcmp(argv[k], "--contractions") == 0) out->has_contractions = true;
         else if (strcmp(argv[k], "--best") == 0) out->best = true;
         else if (strcmp(argv[k], "--dump") == 0) out->dumps = true;
         else return false;
@@ -126,26 +125,27 @@ static bool parse_command(int argc, char **argv, command *out) {
 
 int main(int argc, char **argv) {
     command c;
-    uint64_t failed = 0, kernels = 0, bounds = 0;
+    uint64_t failed = 0, kernels = 0, bounds = 0, reordered = 0;
     if (!parse_command(argc, argv, &c)) {
-        fprintf(stderr, "usage: %s FROM COUNT [--contractions] [--cpu] [--best] [--dump]\n",
-                argv[0]);
+        fprintf(
+            stderr,
+            "usage: %s FROM COUNT [--contractions | --loops | --shared] [--cpu] [--best] [--dump]\n",
+            argv[0]);
         return 2;
     }
     for (uint64_t seed = c.from; seed < c.from + c.count; seed++) {
         hn_forms_count of_seed = {0};
         hn_status outcome = check_seed(&c, seed, &of_seed);
-        kernels += of_seed.kernels, bounds += of_seed.bounds;
+        kernels += of_seed.kernels, bounds += of_seed.bounds, reordered += of_seed.reordered;
         if (!outcome) continue;
         failed++;
         fprintf(stderr, "seed %llu: %s\n  again: %s %llu 1%s%s%s\n", (unsigned long long)seed,
                 hn_status_message(outcome), argv[0], (unsigned long long)seed,
-                c.has_contractions ? " --contractions" : "", c.cpu ? " --cpu" : "",
-                c.best ? " --best" : "");
+                hn_random_family_option(c.family), c.cpu ? " --cpu" : "", c.best ? " --best" : "");
         hn_status_free(outcome);
     }
-    fprintf(stderr, "%llu kernels, the traffic of %llu is a bound\n", (unsigned long long)kernels,
-            (unsigned long long)bounds);
+    fprintf(stderr, "%llu kernels, the traffic of %llu is a bound; %llu loops reordered\n",
+            (unsigned long long)kernels, (unsigned long long)bounds, (unsigned long long)reordered);
     printf("%llu passed, %llu failed\n", (unsigned long long)(c.count - failed),
            (unsigned long long)failed);
     return failed != 0;

@@ -1,5 +1,5 @@
 /* random_gen.h: the state of the generator of random graphs, shared by random_graph.c,
- * random_steps.c, random_contract.c and random_loops.c. */
+ * random_steps.c, random_contract.c, random_loops.c and random_shared.c. */
 #ifndef HN_TESTS_RANDOM_GEN_H
 #define HN_TESTS_RANDOM_GEN_H
 
@@ -106,6 +106,10 @@ hn_value hn_gen_mutation(gen *r, uint32_t *out_input, known *out_value);
 /* random_contract.c: a contraction with what stands in front of it and behind it; or nothing, when
  * the sizes that it drew are too large */
 void hn_gen_step_contraction(gen *r);
+
+/* random_shared.c: inputs over the same few dims, in different orders; a node or a few over these. */
+void hn_gen_inputs_shared(gen *r);
+void hn_gen_step_shared(gen *r);
 
 /* random_loops.c: a loop or a conditional with bodies of several nodes, which may hold others. */
 void hn_gen_step_control(gen *r);

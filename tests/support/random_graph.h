@@ -26,11 +26,16 @@ hn_status hn_random_contractions_add(uint64_t seed, hn_graph *g, double *out_tol
 /* And another: loops and conditionals, one in the other, with what stands around them. */
 hn_status hn_random_loops_add(uint64_t seed, hn_graph *g, double *out_tolerance) HN_MUST_USE;
 
-/* The families of graphs, for programs that are told one by an option: "--contractions", "--loops". */
+/* And another: much to fuse. Values over the same few dims, which nodes read in several orders. */
+hn_status hn_random_shared_add(uint64_t seed, hn_graph *g, double *out_tolerance) HN_MUST_USE;
+
+/* The families of graphs, for programs that are told one by an option: "--contractions", "--loops",
+ * "--shared". */
 typedef enum hn_random_family {
     HN_FAMILY_ANY,
     HN_FAMILY_CONTRACTIONS,
-    HN_FAMILY_LOOPS
+    HN_FAMILY_LOOPS,
+    HN_FAMILY_SHARED
 } hn_random_family;
 /* Whether `option` names a family. */
 bool hn_random_family_named(const char *option, hn_random_family *out);

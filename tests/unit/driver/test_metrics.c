@@ -40,6 +40,11 @@ static const char two_sizes[] = GRAPH("  input user %x : f32[64, 1000] \"x\"\n",
                                       "  %z = aten.sum.dim_IntList(%y, [0]) : f32[1000]\n"
                                       "  output user %y \"y\"\n  output user %z \"z\"\n");
 
+static const char batch_norm[] =
+    GRAPH("  input user %x : f32[4, 6, 32] \"x\"\n",
+          "  %m = aten.sum.dim_IntList(%x, [0, 2], true) : f32[1, 6, 1]\n"
+          "  %y = aten.sub.Tensor(%x, %m) : f32[4, 6, 32]\n  output user %y \"y\"\n");
+
 /* Counts what a graph becomes, for a target and 8 threads. */
 static void count(const char *text, const char *target, hn_metrics *out) {
     hn_arena arena;
@@ -89,6 +94,7 @@ TEST(a_counter_is_what_the_program_has_and_0_elsewhere) {
         {"operations", relu, product, "x86-64-v3", -1000},
         {"predicted_ns", relu, product, "x86-64-v3", -1},
         {"bytes_saved", softmax, relu, "x86-64-v3", -1},
+        {"loops_reordered", batch_norm, softmax, "x86-64-v3", -1},
     };
     for (size_t k = 0; k < HN_COUNT_OF(rows); k++) {
         hn_metrics m;
