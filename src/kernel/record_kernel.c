@@ -1,4 +1,5 @@
 /* record_kernel.c: what a kernel of the schedule does: see record.h. */
+#include "ir/sop.h"
 #include "kernel/quantity.h"
 #include "kernel/record.h"
 
@@ -22,20 +23,58 @@ static int64_t cost_of(const hn_sop *op) {
     }
 }
 
-static hn_quantity operations_of(hn_sym *sym, const hn_kernel *kernel) {
-    const hn_quantity rows = product(sym, kernel->vars, kernel->rank);
-    hn_quantity all = hn_quantity_int(sym, 0);
-    for (uint32_t f = 0; f < kernel->phases.count; f++) {
-        const hn_kernel_phase *phase = &kernel->phases.items[f];
-        int64_t cost = (int64_t)phase->reduces.count + phase->columns.count;
-        for (hn_sid s = 1; s < phase->body.count; s++) cost += cost_of(&phase->body.items[s]);
-        const hn_quantity points =
-            hn_quantity_mul(sym, rows, product(sym, phase->vars, phase->rank));
-        if (cost)
-            all =
-                hn_quantity_add(sym, all, hn_quantity_mul(sym, points, hn_quantity_int(sym, cost)));
+/* How many inner loops an index is in: that of the innermost variable that it has, or that a symbol
+ * of it is bound in (`levels`, of the ops before). */
+static uint32_t level_of_index(hn_sym *sym, const hn_kernel_phase *phase, hn_expr index,
+                               const uint32_t *levels, hn_sid before) {
+    uint32_t level = 0;
+    for (uint32_t d = 0; d < phase->rank; d++)
+        if (hn_sym_uses(sym, index, phase->vars[d])) level = d + 1;
+    for (hn_sid s = 1; s < before && level < phase->rank; s++) {
+        const hn_sop *op = &phase->body.items[s];
+        if (op->kind == HN_SOP_INDIRECT && levels[s] > level && hn_sym_uses(sym, index, op->index))
+            level = levels[s];
     }
-    return all;
+    return level;
+}
+
+static uint32_t level_of(hn_sym *sym, const hn_kernel_phase *phase, const uint32_t *levels,
+                         hn_sid s) {
+    const hn_sop *op = &phase->body.items[s];
+    uint32_t level = 0;
+    if (op->kind == HN_SOP_RESULT) return phase->scan ? phase->rank : 0;
+    if (hn_sop_has_index(op)) level = level_of_index(sym, phase, op->index, levels, s);
+    for (int a = 0; a < 3; a++)
+        if (op->args[a] && levels[op->args[a]] > level) level = levels[op->args[a]];
+    return level;
+}
+
+/* What does not change in an inner loop is computed in front of it. */
+static hn_status add_phase(hn_sym *sym, const hn_kernel_phase *phase, hn_quantity rows,
+                           hn_arena *scratch, hn_quantity *all) {
+    int64_t costs[HN_MAX_RANK + 1] = {0};
+    uint32_t *levels;
+    HN_NEW(scratch, levels, phase->body.count);
+    costs[phase->rank] = (int64_t)phase->reduces.count + phase->columns.count;
+    for (hn_sid s = 1; s < phase->body.count; s++) {
+        levels[s] = level_of(sym, phase, levels, s);
+        costs[levels[s]] += cost_of(&phase->body.items[s]);
+    }
+    for (uint32_t level = 0; level <= phase->rank; level++) {
+        const hn_quantity points = hn_quantity_mul(sym, rows, product(sym, phase->vars, level)),
+                          cost = hn_quantity_int(sym, costs[level]);
+        if (costs[level]) *all = hn_quantity_add(sym, *all, hn_quantity_mul(sym, points, cost));
+    }
+    return NULL;
+}
+
+static hn_status operations_of(hn_sym *sym, const hn_kernel *kernel, hn_arena *scratch,
+                               hn_quantity *out) {
+    const hn_quantity rows = product(sym, kernel->vars, kernel->rank);
+    *out = hn_quantity_int(sym, 0);
+    for (uint32_t f = 0; f < kernel->phases.count; f++)
+        HN_TRY(add_phase(sym, &kernel->phases.items[f], rows, scratch, out));
+    return NULL;
 }
 
 static bool has_scan(const hn_kernel *kernel) {
@@ -94,7 +133,8 @@ _Static_assert((int)HN_VECTOR_INNER == (int)HN_DIRECTION_INNER &&
 
 hn_status hn_kernel_record_of(const hn_program *program, const hn_kernel *kernel, hn_arena *arena,
                               hn_arena *scratch, int64_t *points, hn_work_record *out) {
-    const hn_quantity operations = operations_of(program->sym, kernel);
+    hn_quantity operations;
+    HN_TRY(operations_of(program->sym, kernel, scratch, &operations));
     *out = (hn_work_record){.category = category_of(kernel),
                             .direction = (hn_step_direction)kernel->mode,
                             .operations = operations.hint,

@@ -137,6 +137,19 @@ static hn_status get_of_device(wanted w, hn_ceilings *out, bool *out_is_cached) 
     return status;
 }
 
+/* Of the CPU with as many threads, or of the device. */
+static bool find_known(const hn_ceilings_options *o, int threads, hn_ceilings *out) {
+    for (uint32_t k = 0; k < o->known_count; k++) {
+        const hn_ceilings *c = &o->known[k];
+        if (c->device.kind != o->device.kind || c->device.number != o->device.number ||
+            (c->threads && c->threads != threads))
+            continue;
+        *out = *c;
+        return true;
+    }
+    return false;
+}
+
 hn_status hn_ceilings_get(const hn_ceilings_options *options, hn_ceilings *out,
                           bool *out_is_cached) {
     bool ignored;
@@ -144,6 +157,7 @@ hn_status hn_ceilings_get(const hn_ceilings_options *options, hn_ceilings *out,
     if (!out_is_cached) out_is_cached = &ignored;
     *out_is_cached = false;
     if (w.threads < 1) w.threads = hn_team_default_threads();
+    if (find_known(options, w.threads, out)) return NULL;
     if (options->device.kind != hn_device_ops_of_host()->kind)
         return get_of_device(w, out, out_is_cached);
     return get(&w, out, out_is_cached);

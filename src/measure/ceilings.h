@@ -47,6 +47,10 @@ typedef struct hn_ceilings_options {
     const char *cache_dir; /* as hn_store_options.dir */
     bool no_cache;         /* neither look there nor keep them there */
     bool anew;             /* do not look there */
+    /* taken before anything else where device and threads are those that are asked for; may be
+     * NULL */
+    const struct hn_ceilings *known;
+    uint32_t known_count;
 } hn_ceilings_options;
 
 /* From the cache, or measured: up to some seconds of all threads. `out_is_cached` may be NULL.

@@ -77,18 +77,24 @@ static double sum_until(const walk *w, uint32_t at) {
 
 /* ---- the walk ---- */
 
-static uint32_t level_of(const walk *w, const piece *p) {
-    uint32_t l = 0;
-    if (!p->last) return w->ceilings->level_count - 1;
-    const double far = sum_until(w, 2 * w->steps) - sum_until(w, p->last - 1);
-    while (l + 1 < w->ceilings->level_count && far > (double)w->ceilings->levels[l].bytes) l++;
-    return l;
+/* Of what is too far for a level, as much as it holds of all that is so far. */
+static void share_out(const walk *w, const piece *p, double *out) {
+    const uint32_t farthest = w->ceilings->level_count - 1;
+    const double far = p->last ? sum_until(w, 2 * w->steps) - sum_until(w, p->last - 1) : 0;
+    double nearer = 0;
+    for (uint32_t l = 0; l <= farthest; l++) {
+        const double holds = (double)w->ceilings->levels[l].bytes;
+        double share = l == farthest || (p->last && far <= holds) ? 1 : 0;
+        if (share == 0 && p->last) share = holds / far;
+        out[l] += (share - nearer) * (double)p->bytes;
+        nearer = share;
+    }
 }
 
 static void look(walk *w, const hn_touch *t, hn_reuse *out) {
     double *bytes = t->is_written ? out->written : out->read;
     for (uint32_t k = first_piece(w, t); k < w->piece_count && w->ends[k] < end_of(t); k++)
-        bytes[level_of(w, &w->pieces[k])] += (double)w->pieces[k].bytes;
+        share_out(w, &w->pieces[k], bytes);
 }
 
 /* `now`: the step, from 1. */

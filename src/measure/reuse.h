@@ -2,7 +2,9 @@
  *
  * A run is taken as one of many: what its first steps read was touched by the run before. The caches
  * are taken as full of what was touched last, whatever that was. A byte is at the nearest level that
- * holds all that was touched since, beginning with the step that touched the byte itself. */
+ * holds all that was touched since, beginning with the step that touched the byte itself. Where that
+ * is more than a level holds, the part that it holds is there and the rest farther away: the best that
+ * any cache could keep. */
 #ifndef HN_MEASURE_REUSE_H
 #define HN_MEASURE_REUSE_H
 

@@ -83,6 +83,7 @@ static hn_status read_numbers(hn_json *json, hn_ceilings *out) {
     HN_TRY(hn_json_array(json));
     HN_TRY(read_int(json, 0, &out->measured_s));
     HN_TRY(read_rate(json, &out->own_share));
+    if (out->own_share > 1) return hn_json_error(json, "no share");
     for (int k = 0; k < HN_CEILING_MATH_COUNT; k++) HN_TRY(read_rate(json, &out->math[k]));
     return end_list(json);
 }

@@ -13,3 +13,26 @@ for options in "" "--measure" "--limit 3" "--roofline --repeat 3" "--roofline --
 done
 if "$HENRY" bench --roofline --device opencl:4000 2>err; then echo "taken"; fi
 wc -l <err
+# Each step of a model beside its limit; of a bundle as well, and of a loop with its rounds.
+"$HENRY" bench --roofline "$DATA/model.pt2" --threads 1 --repeat 3 --size s31=2 --json >model.json
+"$HENRY" compile "$DATA/model.pt2" -o digits.hnb --threads 1 -q
+"$HENRY" bench --roofline digits.hnb --threads 1 --repeat 3 --size s31=2 --json >bundle.json
+steps() { grep -E '"(step|name|node|category|calls|is_known|read_bytes|written_bytes|operations|is_bound)":' "$1" | tail -n +3; }
+steps model.json >model.steps
+steps bundle.json | cmp - model.steps && [ -s model.steps ] && echo "the same work"
+grep -c '"is_known": false' model.json || true
+grep -cE '"(lost_us|limit_us|of_limit|move_us|compute_us)": [0-9]' model.json | awk '{ print ($1 > 10) ? "limits" : "none" }'
+cat >sums.awk <<'EOF2'
+# What all steps take and lose is what they take and lose one by one; numbers have six digits.
+/"steps"/ { steps = 1 }
+/"(us|limit_us|lost_us)":/ { name = $1; value = $2; sub(",", "", value); if (steps) sum[name] += value; else all[name] = value }
+END { for (n in all) if ((sum[n] - all[n]) ^ 2 > (1e-3 * all[n] + 1e-3) ^ 2) print n, sum[n], all[n]; print "sums" }
+EOF2
+awk -f sums.awk model.json
+"$HENRY" bench --roofline digits.hnb --threads 1 --repeat 3 --size s31=2 --limit 2 >text
+grep -c 'more steps; --limit N shows more$' text
+grep -c '^steps .* us; at the limits of this machine .* us' text
+grep -c 'of limit  limit     lost us' text
+data=$DATA/../../../tests/cli/data
+"$HENRY" bench --roofline "$data/loops.pt2" -i "$data/loops_in0.npy" -i "$data/loops_in1.npy" --threads 1 --repeat 2 --json | grep -q '"calls": [2-9]' && echo "rounds"
+"$HENRY" cache stats --json | grep -A1 '"tuning"' | tr -d ' \n'; echo

@@ -5,7 +5,7 @@
 
 #include "base/device.h"
 #include "base/trace.h"
-#include "measure/ceilings.h"
+#include "measure/roofline.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +21,7 @@ typedef struct subject {
     uint32_t input_count, output_count;
     int64_t first_ns;
     int64_t *times;
+    hn_roofline roofline; /* with --roofline */
 } subject;
 
 typedef struct bench {
@@ -74,6 +75,20 @@ static hn_status measure(bench *b) {
     return NULL;
 }
 
+/* After all runs: the machine is measured once, whatever is measured again. */
+static hn_status find_rooflines(bench *b) {
+    hn_ceilings_options ceilings = tool_ceilings_options(b->options);
+    for (uint32_t k = 0; k < b->count && b->options->roofline; k++) {
+        subject *s = &b->subjects[k];
+        const tool_tensors tensors = {s->inputs, s->outputs, s->input_count, s->output_count};
+        HN_TRY(hn_status_annotate(tool_roofline_make(&ceilings, &s->model, &tensors, &s->roofline),
+                                  "'%s'", s->model.path));
+        ceilings.known = s->roofline.ceilings;
+        ceilings.known_count = s->roofline.device_count;
+    }
+    return NULL;
+}
+
 static int by_value(const void *a, const void *b) {
     int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
     return (x > y) - (x < y);
@@ -112,6 +127,7 @@ static hn_status json_subject(const bench *b, const subject *s, tool_json *json)
     tool_json_close(json);
     tool_compile_stats_json(json, &s->model.stats);
     HN_TRY(b->options->profile ? tool_steps_json(json, s->model.module) : NULL);
+    if (b->options->roofline) tool_roofline_json(json, &s->roofline);
     tool_json_close(json);
     return NULL;
 }
@@ -155,6 +171,10 @@ static hn_status report_text(const bench *b) {
     }
     for (uint32_t k = 0; k < b->count && b->options->profile && !status; k++)
         status = text_steps(&b->subjects[k], &text);
+    for (uint32_t k = 0; k < b->count && b->options->roofline && !status; k++) {
+        hn_strbuf_printf(&text, "\n%s\n", b->subjects[k].model.path);
+        status = tool_roofline_print(b->options, &b->subjects[k].roofline, &text);
+    }
     if (!status) status = tool_print(&text);
     hn_strbuf_deinit(&text);
     return status;
@@ -168,6 +188,7 @@ static void deinit(bench *b) {
         free(s->inputs);
         free(s->outputs);
         free(s->times);
+        hn_roofline_deinit(&s->roofline);
         tool_model_deinit(&s->model);
     }
     free(b->subjects);
@@ -248,6 +269,7 @@ int tool_cmd_bench(const tool_options *options) {
     }
     if (!status) status = tool_random_check(&b.random);
     if (!status) status = measure(&b);
+    if (!status) status = find_rooflines(&b);
     for (uint32_t k = 0; k < b.count && !status; k++)
         qsort(b.subjects[k].times, (size_t)b.rounds, sizeof(int64_t), by_value);
     if (!status && (options->json || options->stats)) status = report_json(&b);

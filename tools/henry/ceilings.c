@@ -6,15 +6,18 @@
 
 #include <time.h>
 
+struct hn_ceilings_options tool_ceilings_options(const tool_options *options) {
+    return (hn_ceilings_options){.threads = options->threads > 0 ? (int)options->threads : 0,
+                                 .cache_dir = options->cache_dir,
+                                 .no_cache = options->no_cache,
+                                 .anew = options->measure};
+}
+
 hn_status tool_ceilings_get(const tool_options *options, hn_device device,
                             struct hn_ceilings *out) {
-    return hn_ceilings_get(
-        &(hn_ceilings_options){.device = device,
-                               .threads = options->threads > 0 ? (int)options->threads : 0,
-                               .cache_dir = options->cache_dir,
-                               .no_cache = options->no_cache,
-                               .anew = options->measure},
-        out, NULL);
+    hn_ceilings_options wanted = tool_ceilings_options(options);
+    wanted.device = device;
+    return hn_ceilings_get(&wanted, out, NULL);
 }
 
 /* Less of the processors' time than this, and the figures are too low. */

@@ -177,7 +177,7 @@ void tool_compile_options(const tool_options *options, hn_compile_options *out) 
 void tool_load_options(const tool_options *options, hn_module_options *out) {
     *out = (hn_module_options){.threads = count_or_zero(options->threads),
                                .weights_path = options->weights_file,
-                               .profile = options->profile,
+                               .profile = options->profile || options->roofline,
                                .load_all = options->load_all,
                                .device = options->device,
                                .device_graphs = options->cuda_graphs,

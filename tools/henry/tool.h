@@ -212,12 +212,33 @@ void tool_phases_json(tool_json *json, const hn_compile_stats *stats);
 /* --- ceilings.c: what a device can do at most --- */
 
 struct hn_ceilings;
+struct hn_ceilings_options;
+/* What the command line says of them; the device is the CPU. */
+struct hn_ceilings_options tool_ceilings_options(const tool_options *options);
 /* From the cache, or measured. Errors: those of hn_ceilings_get. */
 hn_status tool_ceilings_get(const tool_options *options, hn_device device,
                             struct hn_ceilings *out) HN_MUST_USE;
 void tool_ceilings_print(const struct hn_ceilings *ceilings, hn_strbuf *out);
 /* An object of a list. */
 void tool_ceilings_json(tool_json *json, const struct hn_ceilings *ceilings);
+
+/* --- roofline.c: steps beside what the device can do --- */
+
+/* Of a run; borrowed. */
+typedef struct tool_tensors {
+    hn_tensor **inputs, **outputs;
+    uint32_t input_count, output_count;
+} tool_tensors;
+
+struct hn_roofline;
+/* Of a model that was loaded with `profile` and has run. Owns: hn_roofline_deinit, also after an
+ * error. */
+hn_status tool_roofline_make(const struct hn_ceilings_options *ceilings, const tool_model *model,
+                             const tool_tensors *tensors, struct hn_roofline *out) HN_MUST_USE;
+hn_status tool_roofline_print(const tool_options *options, const struct hn_roofline *roofline,
+                              hn_strbuf *out) HN_MUST_USE;
+/* The member "roofline" of an object. */
+void tool_roofline_json(tool_json *json, const struct hn_roofline *roofline);
 
 /* --- random.c: inputs where --input names none --- */
 

@@ -6,7 +6,8 @@
 #include "henry/module.h"
 
 /* cpu: a level's name, or NULL for this machine's. Owns: the caller releases *out. */
-static hn_status compile_text(hn_str text, const char *cpu, int threads, hn_module **out) {
+static inline hn_status compile_text_with(hn_str text, const char *cpu,
+                                          const hn_module_options *load, hn_module **out) {
     hn_arena arena;
     hn_sym *sym;
     hn_graph *graph = NULL;
@@ -17,14 +18,19 @@ static hn_status compile_text(hn_str text, const char *cpu, int threads, hn_modu
     if (!status) status = hn_sym_create(&arena, &sym);
     if (!status) status = hn_graph_parse(&arena, sym, text, &graph);
     if (!status)
-        status = hn_compile_graph(
-            graph, service, &(hn_compile_options){.threads = threads, .target = cpu}, &compiled);
-    if (!status) status = hn_compiled_load(compiled, &(hn_module_options){.threads = threads}, out);
+        status = hn_compile_graph(graph, service,
+                                  &(hn_compile_options){.threads = load->threads, .target = cpu},
+                                  &compiled);
+    if (!status) status = hn_compiled_load(compiled, load, out);
     hn_compiled_release(compiled);
     if (graph) hn_graph_deinit(graph);
     hn_service_destroy(service);
     hn_arena_deinit(&arena);
     return status;
+}
+
+static inline hn_status compile_text(hn_str text, const char *cpu, int threads, hn_module **out) {
+    return compile_text_with(text, cpu, &(hn_module_options){.threads = threads}, out);
 }
 
 #endif

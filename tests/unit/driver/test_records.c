@@ -56,6 +56,15 @@ TEST(a_record_has_the_numbers_of_the_kernel_and_of_its_form) {
     hn_module_release(m);
 }
 
+/* A sum and a product for each element, and for each row one exponential of 14. */
+TEST(what_a_row_computes_once_counts_once) {
+    hn_module *m = load("graph @g {\n  input user %x : f32[8, 100] \"x\"\n"
+                        "  %s = sum(%x, dims=[1], keepdim=true)\n  %e = exp(%s)\n"
+                        "  %y = mul(%x, %e)\n  output user %y \"y\"\n}\n");
+    EXPECT_INT(find(m, HN_CATEGORY_REDUCTION).operations, 8 * 100 * 2 + 8 * 14);
+    hn_module_release(m);
+}
+
 TEST(a_call_has_bytes_and_operations) {
     hn_module *m = load(dynamic);
     const hn_step_record r = find(m, HN_CATEGORY_CALL);

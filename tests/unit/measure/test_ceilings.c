@@ -83,6 +83,7 @@ TEST(what_is_no_ceiling_is_refused) {
     expect_refused("\"threads\": 3", "\"threads\": -3");
     expect_refused("\"threads\"", "\"strands\"");
     expect_refused(", 7, 8", ", 0, 8");
+    expect_refused(", 0.5, 7", ", 1.5, 7");
     expect_refused("]}", "]} x");
 }
 
