@@ -13,9 +13,11 @@
  * taken only if its plan needs clearly less memory than that of the lines as they were:
  * a line far from those around it finds less of its operands in caches.
  *
- * What moves are kernels, calls of operations and copies on the CPU. Everything else, such as a
- * conditional, an assertion or a line of a device, stays where it is, and nothing moves past it.
- * Comments move with the line below them. The order depends on the program only.
+ * What moves are kernels, calls of operations and copies, on the CPU and on a device, which works
+ * through its lines in order. Everything else, such as a conditional, an assertion or a line that
+ * waits for a device, stays where it is, and nothing moves past it. Comments move with the line below
+ * them, and the kernels of one operation, which share a workspace, together. The order depends on
+ * the program only.
  *
  * Requires: no memory lines yet. Preserves: the order of any two lines of which one writes what the
  * other reads or writes. */
@@ -35,10 +37,10 @@ enum {
 /* In the order in which fewer lines move. */
 typedef enum way_kind { WAY_DOWN, WAY_CHAINS, WAY_LIST, WAY_COUNT } way_kind;
 
-/* A line with the comments above it. */
+/* A line, or several that share a workspace, with the comments above. */
 typedef struct unit {
-    uint32_t first, line;
-    uint32_t succ_begin, pred_count;
+    uint32_t first, last; /* lines */
+    uint32_t mention_begin, succ_begin, pred_count;
     /* in the order that is made: linked, with labels that increase */
     uint32_t next, prev;
     uint64_t label;
@@ -47,6 +49,12 @@ typedef struct unit {
 typedef struct edge {
     uint32_t from, to; /* units */
 } edge;
+
+/* A buffer that a unit uses; once for each. */
+typedef struct mention {
+    hn_wbuf buffer; /* no view */
+    bool is_read, is_written;
+} mention;
 
 /* What a buffer's last users are, while dependencies are found. */
 typedef struct use {
@@ -57,12 +65,18 @@ typedef struct orderer {
     hn_wrapper *w;
     hn_arena *scratch;
     const hn_plan_options *options;
+    hn_wlives lives;
     int64_t *bytes; /* per buffer that the plan places, at the hints; 0: it costs nothing */
     bool *stays;    /* per buffer: it lives to the end */
     struct {
         unit *items;
         uint32_t count, cap;
     } units; /* of the run at hand */
+    struct {
+        mention *items;
+        uint32_t count, cap;
+    } mentions;     /* of all runs so far; of unit u: from mention_begin to that of the next one */
+    uint32_t *seen; /* per buffer: 1 + the last mention of it */
     struct {
         edge *items;
         uint32_t count, cap;
@@ -74,33 +88,43 @@ typedef struct orderer {
     uint32_t *succs; /* of unit u: succs[u.succ_begin .. next one's) */
     uint32_t *writer, *readers;
     uint32_t *last_reader; /* per buffer: unit, of those placed */
+    uint32_t *left;        /* per buffer: units that mention it and are not placed */
+    bool *is_alive;        /* per buffer: a unit that is placed mentions it */
     uint32_t *order;       /* of units, the result */
 } orderer;
 
-/* ---- what a line mentions ---- */
+/* ---- what a unit mentions ---- */
 
-static uint32_t mention_count(const hn_line *line) {
-    return line->operand_count + (line->kind == HN_LINE_COPY ? 2 : 0);
-}
-/* A view is a mention of its root. */
-static hn_wbuf mention_of(const hn_wrapper *w, const hn_line *line, uint32_t k, bool *out_written) {
-    if (k < line->operand_count) {
-        *out_written = line->operands[k].written;
-        return hn_wrapper_root(w, line->operands[k].buffer);
+/* Of workspaces there is nothing to say: no other unit has them. */
+static hn_status add_mention(orderer *o, const unit *u, hn_wbuf b, bool is_written) {
+    const hn_wbuf buffer = hn_wrapper_root(o->w, b);
+    if (!buffer || o->w->buffers.items[buffer].kind == HN_WBUF_WORKSPACE) return NULL;
+    if (o->seen[buffer] <= u->mention_begin) {
+        HN_PUSH(o->scratch, &o->mentions, ((mention){.buffer = buffer}));
+        o->seen[buffer] = o->mentions.count;
     }
-    *out_written = k == line->operand_count;
-    return hn_wrapper_root(w, *out_written ? line->buffer : line->from);
-}
-static const hn_line *line_of(const orderer *o, uint32_t u) {
-    return &o->w->lines.items[o->units.items[u].line];
+    mention *m = &o->mentions.items[o->seen[buffer] - 1];
+    if (is_written) m->is_written = true;
+    else m->is_read = true;
+    return NULL;
 }
 
-static bool can_move(const hn_wrapper *w, const hn_line *line) {
-    const bool is_work =
-        line->kind == HN_LINE_KERNEL || line->kind == HN_LINE_EXTERN || line->kind == HN_LINE_COPY;
-    for (uint32_t k = 0; k <= line->operand_count; k++)
-        if (hn_line_workspace(w, line, k)) return false; /* its kernels stay together */
-    return is_work && hn_line_device(w, line) == HN_DEVICE_CPU;
+static hn_status list_mentions(orderer *o, const unit *u) {
+    for (uint32_t i = u->first; i <= u->last; i++) {
+        const hn_line *line = &o->w->lines.items[i];
+        for (uint32_t k = 0; k < line->operand_count; k++)
+            HN_TRY(add_mention(o, u, line->operands[k].buffer, line->operands[k].written));
+        if (line->kind != HN_LINE_COPY) continue;
+        HN_TRY(add_mention(o, u, line->buffer, true));
+        HN_TRY(add_mention(o, u, line->from, false));
+    }
+    return NULL;
+}
+
+static const mention *mentions_of(const orderer *o, uint32_t u, uint32_t *out_count) {
+    const unit *units = o->units.items;
+    *out_count = units[u + 1].mention_begin - units[u].mention_begin;
+    return o->mentions.items + units[u].mention_begin;
 }
 
 /* ---- dependencies ---- */
@@ -128,18 +152,20 @@ static hn_status note_write(orderer *o, hn_wbuf b, uint32_t u) {
 }
 
 static hn_status find_edges(orderer *o) {
-    bool is_written;
+    uint32_t count;
     o->edges.count = o->uses.count = 0;
-    for (hn_wbuf b = 0; b < o->w->buffers.count; b++) o->writer[b] = NONE, o->readers[b] = 0;
+    for (uint32_t k = o->units.items[0].mention_begin; k < o->mentions.count; k++) {
+        const hn_wbuf b = o->mentions.items[k].buffer;
+        o->writer[b] = o->last_reader[b] = NONE, o->readers[b] = 0;
+        o->left[b] = 0, o->is_alive[b] = false;
+    }
     for (uint32_t u = 0; u < o->units.count; u++) {
-        const hn_line *line = line_of(o, u);
-        for (int writes = 0; writes < 2; writes++) {
-            for (uint32_t k = 0; k < mention_count(line); k++) {
-                const hn_wbuf b = mention_of(o->w, line, k, &is_written);
-                if (!b || is_written != (writes == 1)) continue;
-                HN_TRY(is_written ? note_write(o, b, u) : note_read(o, b, u));
-            }
-        }
+        const mention *m = mentions_of(o, u, &count);
+        for (uint32_t k = 0; k < count; k++) o->left[m[k].buffer]++;
+        for (uint32_t k = 0; k < count; k++)
+            if (m[k].is_read) HN_TRY(note_read(o, m[k].buffer, u));
+        for (uint32_t k = 0; k < count; k++)
+            if (m[k].is_written) HN_TRY(note_write(o, m[k].buffer, u));
     }
     return NULL;
 }
@@ -197,25 +223,16 @@ static uint32_t first_successor(const orderer *o, uint32_t u) {
     return first;
 }
 
-/* Whether a mention of the same buffer comes before number `k`. */
-static bool is_repeated(const hn_wrapper *w, const hn_line *line, uint32_t k, hn_wbuf b) {
-    bool ignored;
-    for (uint32_t i = 0; i < k; i++)
-        if (mention_of(w, line, i, &ignored) == b) return true;
-    return false;
-}
-
 /* What moving unit u to right above `at` saves: the bytes that it writes, less those that only it
  * would keep alive until there. */
 static int64_t gain_of(const orderer *o, uint32_t u, uint32_t at) {
-    const hn_line *line = line_of(o, u);
     const unit *units = o->units.items;
+    uint32_t count;
+    const mention *m = mentions_of(o, u, &count);
     int64_t gain = 0;
-    bool is_written;
-    for (uint32_t k = 0; k < mention_count(line); k++) {
-        const hn_wbuf b = mention_of(o->w, line, k, &is_written);
-        if (!b || is_repeated(o->w, line, k, b)) continue;
-        if (is_written) gain += o->bytes[b];
+    for (uint32_t k = 0; k < count; k++) {
+        const hn_wbuf b = m[k].buffer;
+        if (!m[k].is_read) gain += o->bytes[b];
         else if (!o->stays[b] &&
                  (o->last_reader[b] == NONE || units[o->last_reader[b]].label < units[at].label))
             gain -= o->bytes[b];
@@ -224,11 +241,11 @@ static int64_t gain_of(const orderer *o, uint32_t u, uint32_t at) {
 }
 
 static void note_placed(orderer *o, uint32_t u) {
-    const hn_line *line = line_of(o, u);
     const unit *units = o->units.items;
-    bool ignored;
-    for (uint32_t k = 0; k < mention_count(line); k++) {
-        uint32_t *last = &o->last_reader[mention_of(o->w, line, k, &ignored)];
+    uint32_t count;
+    const mention *m = mentions_of(o, u, &count);
+    for (uint32_t k = 0; k < count; k++) {
+        uint32_t *last = &o->last_reader[m[k].buffer];
         if (*last == NONE || units[*last].label < units[u].label) *last = u;
     }
 }
@@ -236,7 +253,6 @@ static void note_placed(orderer *o, uint32_t u) {
 /* From the last unit to the first; those behind are in the list. */
 static void move_down(orderer *o, int64_t least_gain) {
     uint32_t head = NONE, count = 0;
-    for (hn_wbuf b = 0; b < o->w->buffers.count; b++) o->last_reader[b] = NONE;
     for (uint32_t u = o->units.count; u-- > 0;) {
         uint32_t at = first_successor(o, u);
         if (at == NONE || at == head || gain_of(o, u, at) < least_gain) at = head;
@@ -250,22 +266,19 @@ static void move_down(orderer *o, int64_t least_gain) {
 
 typedef struct scheduler {
     orderer *o;
-    uint32_t *uses;  /* per buffer: units that mention it and are left */
     uint32_t *waits; /* per unit: predecessors that are left */
-    bool *is_alive;  /* per buffer */
     uint32_t *ready; /* units, in the order of the program */
     uint32_t ready_count;
 } scheduler;
 
 static int64_t growth_of(const scheduler *s, uint32_t u) {
-    const hn_line *line = line_of(s->o, u);
+    uint32_t count;
+    const mention *m = mentions_of(s->o, u, &count);
     int64_t growth = 0;
-    bool is_written;
-    for (uint32_t k = 0; k < mention_count(line); k++) {
-        const hn_wbuf b = mention_of(s->o->w, line, k, &is_written);
-        if (!b || is_repeated(s->o->w, line, k, b)) continue;
-        if (!s->is_alive[b]) growth += s->o->bytes[b];
-        if (s->uses[b] == 1 && !s->o->stays[b]) growth -= s->o->bytes[b];
+    for (uint32_t k = 0; k < count; k++) {
+        const hn_wbuf b = m[k].buffer;
+        if (!s->o->is_alive[b]) growth += s->o->bytes[b];
+        if (s->o->left[b] == 1 && !s->o->stays[b]) growth -= s->o->bytes[b];
     }
     return growth;
 }
@@ -289,14 +302,12 @@ static uint32_t take_best(scheduler *s) {
 }
 
 static void finish(scheduler *s, uint32_t u) {
-    const orderer *o = s->o;
-    const hn_line *line = line_of(o, u);
-    bool ignored;
-    for (uint32_t k = 0; k < mention_count(line); k++) {
-        const hn_wbuf b = mention_of(o->w, line, k, &ignored);
-        if (!b || is_repeated(o->w, line, k, b)) continue;
-        s->uses[b]--;
-        s->is_alive[b] = true;
+    orderer *o = s->o;
+    uint32_t count;
+    const mention *m = mentions_of(o, u, &count);
+    for (uint32_t k = 0; k < count; k++) {
+        o->left[m[k].buffer]--;
+        o->is_alive[m[k].buffer] = true;
     }
     for (uint32_t k = o->units.items[u].succ_begin; k < o->units.items[u + 1].succ_begin; k++)
         if (--s->waits[o->succs[k]] == 0) add_ready(s, o->succs[k]);
@@ -304,18 +315,10 @@ static void finish(scheduler *s, uint32_t u) {
 
 static hn_status schedule(orderer *o) {
     scheduler s = {.o = o};
-    bool ignored;
-    HN_NEW(o->scratch, s.uses, o->w->buffers.count);
-    HN_NEW(o->scratch, s.is_alive, o->w->buffers.count);
     HN_NEW(o->scratch, s.waits, o->units.count);
     HN_NEW(o->scratch, s.ready, o->units.count);
     for (uint32_t u = 0; u < o->units.count; u++) {
-        const hn_line *line = line_of(o, u);
         s.waits[u] = o->units.items[u].pred_count;
-        for (uint32_t k = 0; k < mention_count(line); k++) {
-            const hn_wbuf b = mention_of(o->w, line, k, &ignored);
-            if (b && !is_repeated(o->w, line, k, b)) s.uses[b]++;
-        }
         if (!s.waits[u]) add_ready(&s, u);
     }
     for (uint32_t count = 0; s.ready_count; count++) {
@@ -327,19 +330,56 @@ static hn_status schedule(orderer *o) {
 
 /* ---- runs of lines ---- */
 
-/* The units from line `i` on that may move; the result is behind the last. */
-static hn_status find_units(orderer *o, uint32_t i, uint32_t *out_end) {
+static bool can_move(hn_line_kind kind) {
+    return kind == HN_LINE_KERNEL || kind == HN_LINE_EXTERN || kind == HN_LINE_COPY;
+}
+
+/* The last line that shares a workspace with line `i`, with one between, and so on; of what is zeroed
+ * once, all calls leave the same. */
+static uint32_t last_of_group(const orderer *o, uint32_t i) {
+    const hn_wrapper *w = o->w;
+    uint32_t last = i;
+    for (; i <= last; i++) {
+        const hn_line *line = &w->lines.items[i];
+        for (uint32_t k = 0; k <= line->operand_count; k++) {
+            const hn_wbuf b = hn_line_workspace(w, line, k);
+            if (b && w->buffers.items[b].zeroed != HN_WZEROED_ONCE &&
+                o->lives.buffers[b].last > last)
+                last = o->lives.buffers[b].last;
+        }
+    }
+    return last;
+}
+
+/* What is in [first, last] stays where it is. */
+static bool has_fixed(const hn_wrapper *w, uint32_t first, uint32_t last) {
+    for (uint32_t i = first; i <= last; i++)
+        if (!can_move(w->lines.items[i].kind) && w->lines.items[i].kind != HN_LINE_COMMENT)
+            return true;
+    return false;
+}
+
+/* The units from line `i` on that may move, up to what stays. Gives the line behind that, with its
+ * bodies. */
+static hn_status find_units(orderer *o, uint32_t i, uint32_t *out_next) {
     const hn_wrapper *w = o->w;
     uint32_t first = i;
     o->units.count = 0;
-    *out_end = i;
-    for (; i < w->lines.count; i++) {
+    for (*out_next = w->lines.count; i < w->lines.count; i++) {
         if (w->lines.items[i].kind == HN_LINE_COMMENT) continue;
-        if (!can_move(w, &w->lines.items[i])) break;
-        HN_PUSH(o->scratch, &o->units, ((unit){.first = first, .line = i}));
-        *out_end = first = i + 1;
+        const uint32_t last = last_of_group(o, i);
+        if (has_fixed(w, i, last)) {
+            *out_next = o->lives.line_end[last] + 1;
+            break;
+        }
+        const unit u = {.first = first, .last = last, .mention_begin = o->mentions.count};
+        HN_TRY(list_mentions(o, &u));
+        HN_PUSH(o->scratch, &o->units, u);
+        i = last;
+        first = last + 1;
     }
-    HN_PUSH(o->scratch, &o->units, ((unit){0})); /* where the list of successors ends */
+    /* where the lists end */
+    HN_PUSH(o->scratch, &o->units, ((unit){.mention_begin = o->mentions.count}));
     o->units.count--;
     return NULL;
 }
@@ -347,7 +387,7 @@ static hn_status find_units(orderer *o, uint32_t i, uint32_t *out_end) {
 static void write_units(const orderer *o, hn_line *lines, uint32_t at) {
     for (uint32_t k = 0; k < o->units.count; k++) {
         const unit *u = &o->units.items[o->order[k]];
-        for (uint32_t i = u->first; i <= u->line; i++) lines[at++] = o->w->lines.items[i];
+        for (uint32_t i = u->first; i <= u->last; i++) lines[at++] = o->w->lines.items[i];
     }
 }
 
@@ -364,14 +404,12 @@ static hn_status order_run(orderer *o, way_kind way, uint32_t at, hn_line *lines
 /* The bodies of what stays are left as they are. */
 static hn_status order_lines(orderer *o, way_kind way, hn_line *lines) {
     const hn_wrapper *w = o->w;
-    hn_wlives lives;
-    HN_TRY(hn_wrapper_lives(w, o->scratch, &lives));
+    o->mentions.count = 0;
+    memset(o->seen, 0, w->buffers.count * sizeof *o->seen);
     memcpy(lines, w->lines.items, w->lines.count * sizeof *lines);
-    for (uint32_t i = 0, end; i < w->lines.count;) {
-        HN_TRY(find_units(o, i, &end));
+    for (uint32_t i = 0, next; i < w->lines.count; i = next) {
+        HN_TRY(find_units(o, i, &next));
         if (o->units.count > 2) HN_TRY(order_run(o, way, i, lines));
-        if (end < w->lines.count) end = lives.line_end[end] + 1;
-        i = end;
     }
     return NULL;
 }
@@ -384,6 +422,9 @@ static hn_status find_bytes(orderer *o) {
     const hn_wrapper *w = o->w;
     HN_NEW(o->scratch, o->bytes, w->buffers.count);
     HN_NEW(o->scratch, o->stays, w->buffers.count);
+    HN_NEW(o->scratch, o->seen, w->buffers.count);
+    HN_NEW(o->scratch, o->left, w->buffers.count);
+    HN_NEW(o->scratch, o->is_alive, w->buffers.count);
     HN_NEW(o->scratch, o->writer, w->buffers.count);
     HN_NEW(o->scratch, o->readers, w->buffers.count);
     HN_NEW(o->scratch, o->last_reader, w->buffers.count);
@@ -431,6 +472,7 @@ static hn_status run(orderer *o) {
     int64_t before, best = 0, bytes;
     hn_line *lines, *best_lines = NULL;
     HN_TRY(find_bytes(o));
+    HN_TRY(hn_wrapper_lives(w, o->scratch, &o->lives));
     HN_TRY(planned_bytes(o, w->lines.items, &before));
     if (before <= GAIN_BYTES) return NULL;
     /* One that moves more lines has to be clearly better than those before, too. */

@@ -42,6 +42,7 @@ static uint64_t run(const fixture *f) {
     for (uint32_t i = 0; values && i < w->lines.count; i++) {
         const hn_line *line = &w->lines.items[i];
         uint64_t value = 7;
+        if (line->kind == HN_LINE_COPY) values[line->buffer] = values[line->from];
         if (line->kind != HN_LINE_KERNEL) continue;
         value = mix(value, (uint64_t)hn_sym_hint(w->sym, line->params[0], 0));
         for (uint32_t k = 0; k < line->operand_count; k++)
@@ -120,6 +121,103 @@ TEST(random_programs_compute_the_same) {
     EXPECT(changed > 20);
 }
 
+/* ---- devices ---- */
+
+/* The buffers of a program as those of a device, whose calls run there. */
+static void put_on_device(fixture *f) {
+    for (uint32_t b = 1; b < f->w->buffers.count; b++)
+        f->w->buffers.items[b].device = HN_DEVICE_CUDA;
+    for (uint32_t i = 0; i < f->w->lines.count; i++)
+        if (f->w->lines.items[i].kind == HN_LINE_KERNEL)
+            f->w->lines.items[i].device = HN_DEVICE_CUDA, f->w->lines.items[i].threads = 64;
+}
+
+static hn_wbuf add_device_buffer(fixture *f, hn_wbuf_kind kind, int64_t bytes) {
+    const hn_wbuf b = add_buffer(f, kind, bytes);
+    f->w->buffers.items[b].device = HN_DEVICE_CUDA;
+    return b;
+}
+
+static void add_device_call(fixture *f, hn_wbuf read, hn_wbuf write, hn_wbuf workspace,
+                            uint32_t label) {
+    add_call(f, read, workspace, write, label);
+    hn_line *line = &f->w->lines.items[f->w->lines.count - 1];
+    hn_woperand *operands;
+    line->device = HN_DEVICE_CUDA, line->threads = 64;
+    if (!workspace) return;
+    operands = hn_arena_alloc(&f->arena, line->operand_count * sizeof *operands);
+    if (!operands) return;
+    memcpy(operands, line->operands, line->operand_count * sizeof *operands);
+    operands[line->operand_count - 2].written = true;
+    line->operands = operands;
+}
+
+/* Two kernels of one operation, which have a workspace between them. */
+static void add_pair(fixture *f, hn_wbuf read, hn_wbuf write, uint32_t label) {
+    const hn_wbuf w = add_device_buffer(f, HN_WBUF_WORKSPACE, 1 + draw(f, 1 << 16));
+    add_device_call(f, read, w, 0, label);
+    if (draw(f, 2))
+        EXPECT_OK(hn_wrapper_add_line(
+            f->w, (hn_line){.kind = HN_LINE_COMMENT, .text = HN_STR("its second kernel")}));
+    add_device_call(f, 0, write, w, label + 1000);
+}
+
+/* A line of the host, with copies there and back. */
+static void add_host_line(fixture *f, hn_wbuf read, hn_wbuf write, uint32_t label) {
+    const hn_wbuffer *to = &f->w->buffers.items[write];
+    const hn_wbuf in =
+        add_buffer(f, HN_WBUF_TEMP, hn_sym_hint(f->sym, f->w->buffers.items[read].bytes, 0));
+    const hn_wbuf out = add_buffer(f, HN_WBUF_TEMP, hn_sym_hint(f->sym, to->bytes, 0));
+    const hn_line copy = {.kind = HN_LINE_COPY, .buffer = in, .from = read},
+                  wait = {.kind = HN_LINE_WAIT, .device = HN_DEVICE_CUDA},
+                  back = {.kind = HN_LINE_COPY, .buffer = write, .from = out};
+    EXPECT_OK(hn_wrapper_add_line(f->w, copy));
+    EXPECT_OK(hn_wrapper_add_line(f->w, wait));
+    add_call(f, in, 0, out, label);
+    EXPECT_OK(hn_wrapper_add_line(f->w, back));
+}
+
+static void random_device_program(fixture *f) {
+    hn_wbuf known[24] = {0}, to = 0;
+    const uint32_t lines = 10 + draw(f, 120);
+    for (uint32_t i = 0; i < lines; i++) {
+        const uint32_t at = draw(f, 24), what = draw(f, 30);
+        const hn_wbuf from = known[draw(f, 24)];
+        to = add_device_buffer(f, HN_WBUF_TEMP, 1 + draw(f, 1u << draw(f, 21)));
+        if (what < 8) add_pair(f, from, to, i);
+        else if (what == 8 && from) add_host_line(f, from, to, i);
+        else add_device_call(f, from, to, 0, i);
+        known[at] = to;
+    }
+    f->w->buffers.items[to].kind = HN_WBUF_OUTPUT;
+    f->outputs[0] = (hn_woutput){.name = HN_STR("y"), .buffer = to, .dtype = HN_DTYPE_U8};
+    f->w->outputs.items = f->outputs;
+    f->w->outputs.count = f->w->outputs.cap = 1;
+}
+
+/* The verifier holds the kernels of an operation together, and the host to its waits. */
+TEST(random_programs_of_a_device_compute_the_same) {
+    uint32_t changed = 0;
+    for (uint32_t seed = 0; seed < 300; seed++) {
+        const hn_plan_options options = {seed % 2 ? HN_POOL_COMBINED : HN_POOL_INTERMEDIATES};
+        fixture f;
+        setup(&f, 5000 + seed);
+        random_device_program(&f);
+        EXPECT_OK(hn_wrapper_verify(f.w));
+        const uint64_t value = run(&f);
+        const int64_t bytes = planned(&f, options.pool);
+        EXPECT_OK(hn_wrapper_order(f.w, &options));
+        EXPECT_OK(hn_wrapper_verify(f.w));
+        EXPECT(run(&f) == value);
+        const int64_t less = planned(&f, options.pool);
+        EXPECT(less <= bytes);
+        changed += less < bytes;
+        teardown(&f);
+    }
+    printf("order: %u of 300 programs of a device need less\n", changed);
+    EXPECT(changed > 20);
+}
+
 /* Forward lines, and beside each one a line whose result only the backward lines read. */
 static void add_layers(fixture *f, uint32_t layers) {
     enum { SMALL = 1 << 12, LARGE = 1 << 20 };
@@ -142,13 +240,17 @@ static void add_layers(fixture *f, uint32_t layers) {
 
 TEST(what_only_the_backward_pass_reads_is_computed_there) {
     const hn_plan_options options = {HN_POOL_INTERMEDIATES};
-    fixture f;
-    setup(&f, 0);
-    add_layers(&f, 12);
-    EXPECT(planned(&f, options.pool) > 12 << 20);
-    EXPECT_OK(hn_wrapper_order(f.w, &options));
-    EXPECT(planned(&f, options.pool) < (1 << 20) + (128 << 10));
-    teardown(&f);
+    for (int is_device = 0; is_device < 2; is_device++) {
+        fixture f;
+        setup(&f, 0);
+        add_layers(&f, 12);
+        if (is_device) put_on_device(&f);
+        EXPECT(planned(&f, options.pool) > 12 << 20);
+        EXPECT_OK(hn_wrapper_order(f.w, &options));
+        EXPECT_OK(hn_wrapper_verify(f.w));
+        EXPECT(planned(&f, options.pool) < (1 << 20) + (128 << 10));
+        teardown(&f);
+    }
 }
 
 TEST(nothing_moves_without_a_gain) {
