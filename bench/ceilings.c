@@ -24,6 +24,11 @@ enum { HUGE_PAGE = 2 << 20 };
 enum { PITCH = 16 };
 
 INLINE void fetch(const void *p) { __builtin_prefetch(p); }
+/* `far`: into the second cache. */
+INLINE void fetch_to(const void *p, const bool far) {
+    if (far) __builtin_prefetch(p, 0, 2);
+    else __builtin_prefetch(p);
+}
 
 /* --- reads alone: streams a part of the thread's range apart --- */
 
@@ -263,10 +268,11 @@ INLINE void transpose_blocks(const hand_args *a, int64_t begin, int64_t end, con
 
 /* Two arrays: with each square that is transposed into one, as many elements of the block before
  * leave the other, so that reads and writes go on together. Lines are asked for `ahead` rows on:
- * rows a power of two apart share the sets of the caches. A thread's blocks go along the rows of x,
- * or (`down`) along those of out. */
+ * rows a power of two apart share the sets of the caches, of which the second one (`far`) has more.
+ * A thread's blocks go along the rows of x, or (`down`) along those of out. */
 INLINE void transpose_flow(const hand_args *a, int64_t begin, int64_t end, const int wide,
-                           const int high, const int ahead, const bool down, const bool add) {
+                           const int high, const int ahead, const bool down, const bool far,
+                           const bool add) {
     static _Thread_local float arrays[2][256 * (128 + PITCH)] __attribute__((aligned(64)));
     const int64_t pitch = high + PITCH, across = end - begin, deep = a->cols / high,
                   steps = across * deep;
@@ -288,7 +294,7 @@ INLINE void transpose_flow(const hand_args *a, int64_t begin, int64_t end, const
             for (int64_t u = 0; u < wide; u += 8, k += 64) {
 #pragma GCC unroll 4
                 for (int64_t line = u / 2; line < u / 2 + 4; line++)
-                    fetch(fetched + line / (wide / 16) * a->rows + line % (wide / 16) * 16);
+                    fetch_to(fetched + line / (wide / 16) * a->rows + line % (wide / 16) * 16, far);
                 v8 square[8];
                 transpose_8x8(x + v * a->rows + u, a->rows, square);
 #pragma GCC unroll 8
@@ -298,7 +304,7 @@ INLINE void transpose_flow(const hand_args *a, int64_t begin, int64_t end, const
                 for (int64_t l = at; t && l < at + 64; l += 8) {
                     v8 r = *(const v8 *)(from + row * pitch + l);
                     if (add && l % 16 == 0)
-                        fetch((row_on > row ? z : later) + row_on * a->cols + l);
+                        fetch_to((row_on > row ? z : later) + row_on * a->cols + l, far);
                     if (add) r += *(const v8_u *)(z + row * a->cols + l);
                     store8(y + row * a->cols + l, r, true);
                 }
@@ -322,12 +328,14 @@ UNIT_LOOP(writes_256, piece_writes, 256);
 UNIT_LOOP(transpose_64, transpose_blocks, 64, false);
 UNIT_LOOP(transpose_128, transpose_blocks, 128, false);
 UNIT_LOOP(transpose_256, transpose_blocks, 256, false);
-UNIT_LOOP(flow_128, transpose_flow, 128, 128, 8, false, false);
-UNIT_LOOP(flow_down, transpose_flow, 128, 128, 8, true, false);
-UNIT_LOOP(flow_far, transpose_flow, 128, 128, 64, false, false);
-UNIT_LOOP(flow_256, transpose_flow, 256, 128, 16, false, false);
-UNIT_LOOP(add_flow_128, transpose_flow, 128, 128, 8, false, true);
-UNIT_LOOP(add_flow_256, transpose_flow, 256, 128, 16, false, true);
+UNIT_LOOP(flow_128, transpose_flow, 128, 128, 8, false, false, false);
+UNIT_LOOP(flow_down, transpose_flow, 128, 128, 8, true, false, false);
+UNIT_LOOP(flow_far, transpose_flow, 128, 128, 64, false, false, false);
+UNIT_LOOP(flow_256, transpose_flow, 256, 128, 16, false, false, false);
+UNIT_LOOP(add_flow_128, transpose_flow, 128, 128, 8, false, false, true);
+UNIT_LOOP(add_flow_256, transpose_flow, 256, 128, 16, false, false, true);
+UNIT_LOOP(flow_second, transpose_flow, 128, 128, 8, false, true, false);
+UNIT_LOOP(add_flow_second, transpose_flow, 128, 128, 8, false, true, true);
 UNIT_LOOP(add_64, transpose_blocks, 64, true);
 UNIT_LOOP(add_128, transpose_blocks, 128, true);
 UNIT_LOOP(add_256, transpose_blocks, 256, true);
@@ -471,9 +479,13 @@ static const loop loops[] = {
      .square = true},
     {"transpose", "the same, lines 64 rows ahead", flow_far, 128, 2, .part = false, .square = true},
     {"transpose", "the same, 256 x 128", flow_256, 256, 2, .part = false, .square = true},
+    {"transpose", "the same, 128 x 128, into the second cache", flow_second, 128, 2, .part = false,
+     .square = true},
     {"x.t() + y", "reads and writes together, 128 x 128", add_flow_128, 128, 3, .part = false,
      .square = true},
     {"x.t() + y", "the same, 256 x 128", add_flow_256, 256, 3, .part = false, .square = true},
+    {"x.t() + y", "the same, 128 x 128, into the second cache", add_flow_second, 128, 3,
+     .part = false, .square = true},
     {"x.t() + y", "blocks of 64 x 64", add_64, 64, 3, .part = false, .square = true},
     {"x.t() + y", "blocks of 128 x 128", add_128, 128, 3, .part = false, .square = true},
     {"x.t() + y", "blocks of 256 x 256", add_256, 256, 3, .part = false, .square = true},

@@ -72,7 +72,7 @@ typedef struct hn_vector_words {
     /* A store lane by lane, of y to where x is. $0: lanes, $1: type of elements, $2: memory, $3:
      * index of lane k, $4: type of vectors; what y is follows. Then $0: what is stored. */
     const char *in_order, *in_order_end;
-    const char *prefetch[2]; /* $0: memory, $1: index; [1]: to write */
+    const char *prefetch[HN_FETCH_COUNT]; /* $0: memory, $1: index */
     /* $0: from, $1: index there, $2: stride; then $3 rows and $4 columns, or as many of both as a
      * vector has lanes. ", memory + index, pitch)" follows. */
     const char *transpose, *transpose_square;

@@ -165,7 +165,7 @@ void walk_put_vector_store(walk *w, const hn_form_stmt *s) {
 
 void walk_put_prefetch(walk *w, const hn_form_stmt *s) {
     if (walk_is_masked(w) || (w->in_vector && w->copy % s->every)) return;
-    walk_put_line(w, words(w)->prefetch[s->to_write], HN_DTYPE_NONE,
+    walk_put_line(w, words(w)->prefetch[s->fetch], HN_DTYPE_NONE,
                   OPERANDS(TEXT(walk_memory(s->memory).text), INDEX(s->index)));
 }
 

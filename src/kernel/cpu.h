@@ -96,7 +96,7 @@ typedef struct hn_cpu_lane_loop {
 typedef struct hn_cpu_prefetch {
     hn_buf buffer;
     hn_expr index, access;
-    bool to_write;
+    hn_form_fetch fetch;
     uint32_t lines; /* of memory, for a vector, `line_elems` apart; */
     uint32_t line_elems;
     /* vectors of an unrolled loop share a line: the first of so many prefetches it */

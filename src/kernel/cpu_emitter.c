@@ -309,14 +309,15 @@ static void emit_indices_ahead(hn_emitter *em) {
 
 static void emit_prefetch(hn_emitter *em, const hn_cpu_prefetch *request) {
     hn_expr index = request->index;
-    hn_fmem memory = place(em, request->buffer, request->to_write, request->access, &index);
+    hn_fmem memory =
+        place(em, request->buffer, request->fetch == HN_FETCH_WRITE, request->access, &index);
     if (em->ahead_count)
         index = hn_sym_subst(em->sym, index, em->ahead_from, em->ahead_to, em->ahead_count);
     for (uint32_t line = 0; line < request->lines; line++) {
         hn_expr at = line ? hn_sym_add(em->sym, index,
                                        hn_emitter_int(em, (int64_t)line * request->line_elems))
                           : index;
-        hn_form_prefetch(em->f, memory, at, request->to_write, request->every);
+        hn_form_prefetch(em->f, memory, at, request->fetch, request->every);
     }
 }
 

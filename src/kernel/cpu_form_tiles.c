@@ -118,7 +118,7 @@ static void emit_next_column(hn_emitter *em, hn_sid s, const square *sq, hn_expr
     column = let_column(em, hn_sym_min(em->sym, column, last));
     hn_fmem memory = place_at(em, s, sq->row, column, &index);
     hn_form_for(em->f, line, num(em, 0), sq->rows, line_elems(em, op_of(em, s)->dtype));
-    hn_form_prefetch(em->f, memory, plus(em, index, line), false, 1);
+    hn_form_prefetch(em->f, memory, plus(em, index, line), HN_FETCH_READ, 1);
     hn_form_close(em->f);
 }
 
@@ -219,7 +219,7 @@ static void emit_next_lines(hn_emitter *em, const wide *w, const square *next, h
                                             .unroll = 16});
     hn_fmem memory = place_at(em, w->load, plus(em, row, remainder_of(em, e, SIDE)),
                               plus(em, column, divided(em, e, SIDE)), &index);
-    hn_form_prefetch(em->f, memory, index, false, 1);
+    hn_form_prefetch(em->f, memory, index, HN_FETCH_FAR, 1);
     hn_form_close(em->f);
 }
 
@@ -231,7 +231,7 @@ static void emit_row_prefetches(hn_emitter *em, hn_expr row, hn_expr columns_on)
         if (!em->ph->ops[s].rows_ahead) continue;
         const uint32_t every = line_elems(em, op_of(em, s)->dtype) / em->plan->lanes;
         hn_fmem memory = place_at(em, s, row, column, &index);
-        hn_form_prefetch(em->f, memory, index, false, every ? every : 1);
+        hn_form_prefetch(em->f, memory, index, HN_FETCH_FAR, every ? every : 1);
     }
 }
 

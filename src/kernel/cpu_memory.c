@@ -26,10 +26,10 @@ static bool kernel_reads(const hn_cpu_plan *pl, hn_buf b) {
 }
 
 /* The kernel writes so much that nobody will find it in the caches, does not read it itself, and
- * writes whole vectors of words in a row. */
+ * writes whole vectors in a row, of elements that have such stores. */
 static bool is_nontemporal(const hn_cpu_plan *pl, const hn_kernel_store *store, hn_access access) {
     if (!pl->nontemporal || pl->kernel->serial || access != HN_ACCESS_CONTIGUOUS) return false;
-    return hn_cpu_elem_bytes(pl, store->buffer) >= 4 && !hn_cpu_is_local(pl, store->buffer) &&
+    return hn_cpu_elem_bytes(pl, store->buffer) >= 2 && !hn_cpu_is_local(pl, store->buffer) &&
            !kernel_reads(pl, store->buffer);
 }
 

@@ -5,6 +5,9 @@
  * the caches prefetch it:
  * - a kernel of rows in several phases prefetches, in its costliest phase, what the phases will
  *   load some KiB later;
+ * - one of slabs from memory has several arrays to read: its phases share them, so that memory has
+ *   work all the time, and they come into the second cache, as the first one is full of the row at
+ *   hand and of the columns' partial results;
  * - rows that an index picks (an embedding) are prefetched as soon as their index can be read; of a
  *   row that a gather reads here and there, all of the row a few rows on;
  * - a flat kernel of several operands prefetches them some elements ahead: rows of memory banks
@@ -121,7 +124,7 @@ static void add(const prefetcher *a, hn_cpu_prefetch request) {
              bytes = (uint32_t)hn_cpu_elem_bytes(a->pl, request.buffer),
              vector = bytes * a->pl->lanes;
     if (ph->prefetch_count == HN_CPU_PREFETCHES_MAX) return;
-    for (uint32_t k = 0; k < ph->prefetch_count && !request.to_write; k++)
+    for (uint32_t k = 0; k < ph->prefetch_count && request.fetch != HN_FETCH_WRITE; k++)
         if (ph->prefetches[k].buffer == request.buffer && ph->prefetches[k].index == request.index)
             return;
     request.line_elems = line / bytes;
@@ -144,7 +147,7 @@ static void list_written(const prefetcher *a) {
             add(a, (hn_cpu_prefetch){.buffer = st->buffer,
                                      .index = st->index,
                                      .access = st->index,
-                                     .to_write = true});
+                                     .fetch = HN_FETCH_WRITE});
         }
     }
 }
@@ -179,11 +182,40 @@ static int64_t rows_ahead(const prefetcher *a) {
     return rows < 1 ? 1 : rows > facts->rows_ahead_max ? facts->rows_ahead_max : rows;
 }
 
+/* Whether all phases of a kernel of slabs share the prefetches: they are loops over the same rows. */
+static bool phases_share(const hn_cpu_plan *pl) {
+    hn_expr lane = 0;
+    if (pl->form != HN_CPU_ROWS_SLABS || !pl->nontemporal) return false;
+    for (uint32_t f = 0; f < pl->kernel->phases.count; f++) {
+        const hn_kernel_phase *phase = &pl->kernel->phases.items[f];
+        if (hn_cpu_has_indirect(phase)) return false;
+        if (!is_plain(pl, phase)) continue;
+        if (lane && phase->vars[0] != lane) return false;
+        lane = phase->vars[0];
+    }
+    return lane != 0;
+}
+
+/* Every so manieth is this phase's. */
+static void keep_share(hn_cpu_phase *ph) {
+    uint32_t phases = 0, own = 0, kept = 0;
+    for (uint32_t f = 0; f < ph->plan->kernel->phases.count; f++) {
+        if (&ph->plan->phases[f] == ph) own = phases;
+        phases += is_plain(ph->plan, &ph->plan->kernel->phases.items[f]);
+    }
+    for (uint32_t k = own; k < ph->prefetch_count; k += phases) {
+        ph->prefetches[kept] = ph->prefetches[k];
+        ph->prefetches[kept++].fetch = HN_FETCH_FAR;
+    }
+    ph->prefetch_count = kept;
+}
+
 /* Whether the phase is where a kernel of rows asks. What the first cache holds needs no asking;
  * what the others hold is worth it under arithmetic only. */
 static bool prefetches_here(const hn_cpu_phase *ph) {
     const hn_cpu_plan *pl = ph->plan;
     if (!pl->kernel->rank || !is_plain(pl, ph->phase)) return false;
+    if (phases_share(pl)) return true;
     if (pl->kernel->phases.count == 1) return pl->nontemporal || hn_cpu_has_indirect(ph->phase);
     if (ph->phase != busiest(pl)) return false;
     return pl->nontemporal || (pl->written_bytes > (double)pl->facts->first_cache_bytes &&
@@ -216,5 +248,6 @@ hn_status hn_cpu_choose_prefetches(hn_cpu_phase *ph) {
     if (flat || !ph->prefetch_count) return NULL;
     a.rows = rows_ahead(&a);
     list_wanted(&a);
+    if (phases_share(pl)) keep_share(ph);
     return list_indices_ahead(&a);
 }

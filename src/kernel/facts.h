@@ -151,7 +151,7 @@ typedef struct hn_cpu_facts {
      * so many. */
     int64_t tile_min_elems; /* along each of the two variables */
     int64_t wide_tile_parts_min;
-    /* prefetched: no more, because rows a power of two apart share the sets of a cache */
+    /* prefetched, into the second cache: rows a power of two apart share the sets of a cache */
     uint32_t tile_rows_ahead;
 } hn_cpu_facts;
 

@@ -267,11 +267,12 @@ void hn_form_lanes_in(hn_form *f, hn_expr var, hn_expr begin, hn_expr end, uint3
 
 void hn_form_vector(hn_form *f) { (void)hn_form_add(f, (hn_form_stmt){.kind = HN_FORM_VECTOR}); }
 
-void hn_form_prefetch(hn_form *f, hn_fmem memory, hn_expr index, bool to_write, uint32_t every) {
+void hn_form_prefetch(hn_form *f, hn_fmem memory, hn_expr index, hn_form_fetch fetch,
+                      uint32_t every) {
     (void)hn_form_add(f, (hn_form_stmt){.kind = HN_FORM_PREFETCH,
                                         .memory = memory,
                                         .index = index,
-                                        .to_write = to_write,
+                                        .fetch = fetch,
                                         .every = every});
 }
 

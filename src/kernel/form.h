@@ -138,6 +138,15 @@ typedef struct hn_form_lanes {
     hn_form_rest rest;
 } hn_form_lanes;
 
+/* What a PREFETCH asks for. */
+typedef enum hn_form_fetch {
+    HN_FETCH_READ,
+    HN_FETCH_WRITE,
+    HN_FETCH_FAR, /* to be read, from the second cache: the first one has no room for many rows a
+                     power of two apart */
+    HN_FETCH_COUNT
+} hn_form_fetch;
+
 /* The access pattern of an index: how it moves from lane to lane. */
 typedef enum hn_access {
     HN_ACCESS_UNIFORM,    /* it does not */
@@ -205,7 +214,7 @@ typedef struct hn_form_stmt {
     bool
         is_atomic; /* STORE to an argument, forms of groups: threads that meet at an element combine
                        with it one after the other, in any order; of SET any one is the last */
-    bool to_write; /* PREFETCH */
+    hn_form_fetch fetch; /* PREFETCH */
     uint32_t every; /* PREFETCH: of the vectors of a step, the first of so many asks; at least 1 */
 } hn_form_stmt;
 
@@ -337,7 +346,8 @@ void hn_form_block(hn_form *f);
 void hn_form_lanes_in(hn_form *f, hn_expr var, hn_expr begin, hn_expr end, uint32_t unroll,
                       hn_form_lanes lanes);
 void hn_form_vector(hn_form *f);
-void hn_form_prefetch(hn_form *f, hn_fmem memory, hn_expr index, bool to_write, uint32_t every);
+void hn_form_prefetch(hn_form *f, hn_fmem memory, hn_expr index, hn_form_fetch fetch,
+                      uint32_t every);
 void hn_form_transpose_into(hn_form *f, hn_fmem memory, hn_expr index, hn_form_transpose transpose);
 void hn_form_if_aligned(hn_form *f, hn_fmem memory);
 /* Every block but the outermost must be closed. Errors: the first of building; those of

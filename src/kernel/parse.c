@@ -231,7 +231,8 @@ static hn_status read_await(parser *ps, hn_form_stmt *stmt) {
 static hn_status read_prefetch(parser *ps, hn_form_stmt *stmt) {
     const hn_sop_reader r = sops(ps);
     HN_TRY(hn_sop_read_access(&r, &stmt->memory, &stmt->index));
-    stmt->to_write = hn_lex_accept_word(&ps->lex, "write");
+    if (hn_lex_accept_word(&ps->lex, "write")) stmt->fetch = HN_FETCH_WRITE;
+    else if (hn_lex_accept_word(&ps->lex, "far")) stmt->fetch = HN_FETCH_FAR;
     stmt->every = 1;
     return hn_lex_accept_word(&ps->lex, "every") ? hn_lex_u32(&ps->lex, &stmt->every) : NULL;
 }

@@ -154,7 +154,9 @@ static void put_move(const printer *pr, const hn_form_stmt *stmt) {
 static void put_prefetch(const printer *pr, const hn_form_stmt *stmt) {
     hn_strbuf_puts(pr->out, "prefetch ");
     put_access(pr, stmt->memory, stmt->index);
-    hn_strbuf_puts(pr->out, stmt->to_write ? " write" : "");
+    static const char *const fetches[] = {
+        [HN_FETCH_READ] = "", [HN_FETCH_WRITE] = " write", [HN_FETCH_FAR] = " far"};
+    hn_strbuf_puts(pr->out, fetches[stmt->fetch]);
     if (stmt->every != 1) hn_strbuf_printf(pr->out, " every %u", stmt->every);
 }
 

@@ -95,9 +95,13 @@ const hn_snippet c_snippets[] = {
     {"wrap_i16", FN "vi wrap_i16(vi x) { return (x << 16) >> 16; }\n"},
     {"wrap_i8", FN "vi wrap_i8(vi x) { return (x << 24) >> 24; }\n"},
     {"wrap_u8", FN "vi wrap_u8(vi x) { return x & 255; }\n"},
-    {"round_bf16", FN
-     "vf round_bf16(vf x) { vi u = (vi)x; vi r = (u + sp_i(0x7fff) + ((u >> 16) & 1)) & sp_i(0xffff0000);"
-     " return (vf)sel_i((vi)(x == x), r, u | sp_i(0x400000)); }\n"},
+    /* to the nearest, ties to even; the high half of a word is all zeros or ones */
+    {"bits_bf16", FN
+     "vi bits_bf16(vf x) { vi u = (vi)x, h = u >> 16, r = (u + ((h & 1) + sp_i(0x7fff))) >> 16;\n"
+     "#if defined(__AVX512F__) && VF == 16 && !defined(__clang__)\n"
+     "  return (vi)__builtin_ia32_blendmd_512_mask(r, h | 0x40, __builtin_ia32_cmpps512_mask(x, x, 3, -1, 4)); }\n"
+     "#else\n  return sel_i((vi)(x == x), r, h | sp_i(0x40)); }\n#endif\n"},
+    {"round_bf16", FN "vf round_bf16(vf x) { return (vf)(bits_bf16(x) << 16); }\n"},
     {"f_h",
      FN "vi f_h(vf x) { vi u = (vi)x, a = u & sp_i(0x7fffffff), s = (u >> 16) & sp_i(0x8000);\n"
         "  vi normal = (a - sp_i(0x37fff001) + ((a >> 13) & 1)) >> 13;\n"
@@ -389,15 +393,19 @@ const hn_snippet c_snippets[] = {
     {"st_f64", FN "void st_f64(double *p, vd v) { *(vdu *)p = v; }\n"},
     {"st_i64", FN "void st_i64(ll *p, vl v) { *(vlu *)p = v; }\n"},
     {"st_i32", FN "void st_i32(int *p, vi v) { *(viu *)p = v; }\n"},
-    {"st_i16", FN "void st_i16(short *p, vi v) { *(vsu *)p = __builtin_convertvector(v, vsu); }\n"},
+    {"st_i16", FN "void st_i16(short *p, vi v) { *(vsu *)p = (vsu)narrow_16(v); }\n"},
     {"st_i8",
      FN "void st_i8(signed char *p, vi v) { *(vcu *)p = __builtin_convertvector(v, vcu); }\n"},
     {"st_u8",
      FN "void st_u8(unsigned char *p, vi v) { *(vbu *)p = __builtin_convertvector(v, vbu); }\n"},
     {"st_bool",
      FN "void st_bool(unsigned char *p, vi v) { *(vbu *)p = __builtin_convertvector(-v, vbu); }\n"},
-    {"st_bf16", FN
-     "void st_bf16(unsigned short *p, vf v) { *(vwu *)p = __builtin_convertvector((vi)round_bf16(v) >> 16, vwu); }\n"},
+    {"narrow_16",
+     "#if defined(__AVX512F__) && VF == 16 && !defined(__clang__)\n" FN
+     "vwu narrow_16(vi v) { return (vwu)__builtin_ia32_pmovdw512_mask(v, (vsu){0}, -1); }\n"
+     "#else\n" FN "vwu narrow_16(vi v) { return __builtin_convertvector(v, vwu); }\n#endif\n"},
+    {"st_bf16",
+     FN "void st_bf16(unsigned short *p, vf v) { *(vwu *)p = narrow_16(bits_bf16(v)); }\n"},
     /* past the caches, for results much larger than they; an address that is not aligned takes the
      * plain way */
     {"nt_f32",
@@ -413,10 +421,22 @@ const hn_snippet c_snippets[] = {
      " if (((unsigned long long)p & (4 * VF - 1)) == 0) { STREAM_PS((float *)p, u.h[0]); STREAM_PS((float *)p + VF, u.h[1]); } else *(vdu *)p = v; }\n"
      "#else\n" FN "void nt_f64(double *p, vd v) { *(vdu *)p = v; }\n#endif\n"},
     {"nt_i64", FN "void nt_i64(ll *p, vl v) { nt_f64((double *)p, (vd)v); }\n"},
+    {"nt_16",
+     "#if defined(__AVX512F__) && VF == 16 && !defined(__clang__)\n"
+     "typedef ll v4l __attribute__((vector_size(32)));\n#define STREAM_16(p, v) __builtin_ia32_movntdq256((v4l *)(p), (v4l)(v))\n"
+     "#elif defined(__SSE2__) && VF == 8 && !defined(__clang__)\n"
+     "typedef ll v2l __attribute__((vector_size(16)));\n#define STREAM_16(p, v) __builtin_ia32_movntdq((v2l *)(p), (v2l)(v))\n"
+     "#endif\n"
+     "#if defined(STREAM_16)\n" FN
+     "void nt_16(void *p, vwu v) { if (((unsigned long long)p & (2 * VF - 1)) == 0) STREAM_16(p, v); else *(vwu *)p = v; }\n"
+     "#else\n" FN "void nt_16(void *p, vwu v) { *(vwu *)p = v; }\n#endif\n"},
+    {"nt_bf16",
+     FN "void nt_bf16(unsigned short *p, vf v) { nt_16(p, narrow_16(bits_bf16(v))); }\n"},
+    {"nt_f16", FN "void nt_f16(unsigned short *p, vf v) { nt_16(p, narrow_16(f_h(v))); }\n"},
+    {"nt_i16", FN "void nt_i16(short *p, vi v) { nt_16(p, narrow_16(v)); }\n"},
     {"nt_fence", "#if defined(STREAM_PS)\n" FN "void nt_fence(void) { __builtin_ia32_sfence(); }\n"
                  "#else\n" FN "void nt_fence(void) {}\n#endif\n"},
-    {"st_f16", FN
-     "void st_f16(unsigned short *p, vf v) { *(vwu *)p = __builtin_convertvector(f_h(v), vwu); }\n"},
+    {"st_f16", FN "void st_f16(unsigned short *p, vf v) { *(vwu *)p = narrow_16(f_h(v)); }\n"},
     /* a VF x VF square: rows of p are s elements apart, those of t w; t[u * w + k] = p[k * s + u].
      * Of 8 x 8, or four of these. */
     {"tile8",

@@ -12,6 +12,7 @@ static const char *form_name(hn_cpu_form form) {
                                         [HN_CPU_ROWS] = "rows",
                                         [HN_CPU_ROWS_PIPELINED] = "pipelined",
                                         [HN_CPU_ROWS_SPLIT] = "split",
+                                        [HN_CPU_ROWS_SLABS] = "slabs",
                                         [HN_CPU_COLUMNS_NARROW] = "narrow columns",
                                         [HN_CPU_COLUMNS_WIDE] = "wide columns",
                                         [HN_CPU_TILES] = "tiles",
@@ -123,6 +124,15 @@ TEST(rows) {
     check("argmax", "rows [4x masked] []");
     check("sum_rows", "rows [4x whole] []");
     check("sum_rows_long", "split in 4, 2 sums each [4x whole] []");
+}
+
+/* From memory each phase prefetches one of the two arrays; bf16 of the other graph is in a cache. */
+TEST(slabs) {
+    check("rms_norm_backward",
+          "slabs [2x whole] [2x whole 2 prefetched]; wide columns of 2, 512 rows [] []");
+    check(
+        "rms_norm_backward_long",
+        "slabs non-temporal [2x whole 1 prefetched] [2x whole 1 prefetched]; wide columns of 2, 512 rows [] []");
 }
 
 TEST(columns) {
