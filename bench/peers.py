@@ -81,6 +81,11 @@ def serve(kind, directory, threads):
     first = time.perf_counter()
     ready = {"load_ms": 1e3 * (loaded - begin), "first_ms": 1e3 * (first - loaded)}
     ready["error"] = error_of(output, np.load(files(directory, "output")[0]))
+    answer(ready, run)
+
+
+def answer(ready, run):
+    """Says what is ready, then times as many runs as each line of standard input asks for."""
     print(json.dumps(ready), flush=True)
     for line in sys.stdin:
         times = []
@@ -164,20 +169,25 @@ def contestants(options, directory):
     return [Contestant(name, [str(w) for w in command], environment) for name, command in commands.items()]
 
 
-def compare(options, name):
-    players = contestants(options, options.models / name)
-    for _ in range(options.rounds):
+def play_rounds(players, rounds):
+    """The contestants' results over the quiet rounds, by name; the first one is whom they are compared with."""
+    for _ in range(rounds):
         for player in players:
             player.play()
-    foreign = [max(p.foreign[r] for p in players) for r in range(options.rounds)]
-    by_noise = sorted(range(options.rounds), key=lambda r: foreign[r])
+    foreign = [max(p.foreign[r] for p in players) for r in range(rounds)]
+    by_noise = sorted(range(rounds), key=lambda r: foreign[r])
     quiet = [r for r in by_noise if foreign[r] <= FOREIGN_MAX]
     quiet = quiet if len(quiet) >= ROUNDS_MIN else by_noise[:ROUNDS_MIN]
-    result = {"model": name, "threads": options.threads, "rounds": len(quiet), "foreign": max(foreign[r] for r in quiet)}
+    result = {"rounds": len(quiet), "foreign": max(foreign[r] for r in quiet)}
     result.update({p.name: p.result(players[0], quiet) for p in players})
     for player in players:
         player.end()
     return result
+
+
+def compare(options, name):
+    players = contestants(options, options.models / name)
+    return {"model": name, "threads": options.threads} | play_rounds(players, options.rounds)
 
 
 def main():

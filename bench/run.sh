@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # `make bench`: measures, prints the table of figures and keeps it in bench/RESULTS.md.
 #
-#     bench/run.sh [PART]...         kernels steps threads bundle service cache startup peers fusion; default: all of them, then the table
+#     bench/run.sh [PART]...         kernels steps threads bundle service cache startup peers norms fusion; default: all of them, then the table
 #
 # The peers and the exported models need PyTorch and ONNX Runtime: HENRY_BENCH_PYTHON names a Python that has them;
 # otherwise a virtual environment is made below build/bench (gigabytes, once). HENRY_BENCH_MODELS names a folder for the
@@ -12,10 +12,10 @@ cd "$(dirname "$0")/.."
 build=${BUILD:-$PWD/build}
 work=$build/bench
 models=${HENRY_BENCH_MODELS:-$work/models}
-parts=${*:-kernels steps threads bundle service cache startup peers fusion}
+parts=${*:-kernels steps threads bundle service cache startup peers norms fusion}
 mkdir -p "$work"
 for part in $parts; do
-    case $part in kernels | steps | threads | bundle | service | cache | startup | peers | fusion) ;; *) sed -n '2,4s/^# \{0,1\}//p' "$0" >&2; exit 2 ;; esac
+    case $part in kernels | steps | threads | bundle | service | cache | startup | peers | norms | fusion) ;; *) sed -n '2,4s/^# \{0,1\}//p' "$0" >&2; exit 2 ;; esac
 done
 
 # Figures of a warm start are of this run, not of a cache that grew before it.
@@ -23,7 +23,7 @@ HENRY_CACHE_DIR=$(mktemp -d "${TMPDIR:-/tmp}/henry-bench-XXXXXX")
 export HENRY_CACHE_DIR
 trap 'rm -rf "$HENRY_CACHE_DIR"' EXIT
 
-needs_models() { case " $parts " in *" cache "* | *" startup "* | *" peers "* | *" fusion "*) true ;; *) false ;; esac; }
+needs_models() { case " $parts " in *" cache "* | *" startup "* | *" peers "* | *" norms "* | *" fusion "*) true ;; *) false ;; esac; }
 
 find_python() {
     python=${HENRY_BENCH_PYTHON:-$work/venv/bin/python}
@@ -65,6 +65,8 @@ bench_peers() {
     "$python" -c 'from importlib.metadata import version as v; print("PyTorch", v("torch") + ", ONNX Runtime", v("onnxruntime"))' >"$work/versions.txt"
     "$python" bench/peers.py --models "$models" --subject "$build/bench_subject" "${compile[@]}" -o "$work/peers.jsonl"
 }
+
+bench_norms() { "$python" bench/norms.py --models "$models" --subject "$build/bench_subject" -o "$work/norms.jsonl"; }
 
 # The sample models are skipped where they are not there.
 bench_fusion() {

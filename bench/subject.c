@@ -8,6 +8,7 @@
 #include "base/npy.h"
 #include "base/trace.h"
 #include "henry/henry.h"
+#include "ir/dtype.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -39,8 +40,22 @@ static hn_status load(subject *s, const char *path, int threads) {
                : status;
 }
 
-/* float32 and int64 are all that the benchmark models take and give. */
-static hn_status read_tensor(const char *path, hn_tensor **out) {
+/* Elements of a file as `type`; it has none of bf16, which floats stand for. */
+static void copy_elements(const hn_npy *npy, hn_scalar_type type, hn_tensor *out) {
+    if (type != HN_BF16) {
+        hn_npy_copy(npy, hn_tensor_data(out));
+        return;
+    }
+    float *wide = malloc((size_t)hn_tensor_numel(out) * sizeof *wide + 1);
+    uint16_t *narrow = hn_tensor_data(out);
+    if (!wide) exit(1);
+    hn_npy_copy(npy, wide);
+    for (int64_t k = 0; k < hn_tensor_numel(out); k++) narrow[k] = hn_f32_to_bf16(wide[k]);
+    free(wide);
+}
+
+/* float32, int64 and bf16 are all that the benchmark models take and give. */
+static hn_status read_tensor(const char *path, hn_scalar_type wanted, hn_tensor **out) {
     hn_file_map map;
     hn_npy npy;
     HN_TRY(hn_file_map_init(&map, path));
@@ -51,12 +66,21 @@ static hn_status read_tensor(const char *path, hn_tensor **out) {
                                                           : HN_NO_TYPE;
     if (!status && type == HN_NO_TYPE)
         status = HN_ERROR(HN_UNSUPPORTED, "elements of type '%s'", npy.descr);
+    if (type == HN_F32 && wanted == HN_BF16) type = wanted;
     if (!status)
         status = hn_tensor_create(
             &(hn_tensor_desc){.type = type, .rank = npy.rank, .sizes = npy.sizes}, out);
-    if (!status) hn_npy_copy(&npy, hn_tensor_data(*out));
+    if (!status) copy_elements(&npy, type, *out);
     hn_file_map_deinit(&map);
     return hn_status_annotate(status, "cannot read '%s'", path);
+}
+
+static hn_status read_input(subject *s, const char *path) {
+    hn_module_value_info info;
+    HN_TRY(hn_module_input_info(s->module, s->input_count, &info));
+    HN_TRY(read_tensor(path, info.type, &s->inputs[s->input_count]));
+    s->input_count++;
+    return NULL;
 }
 
 static hn_status run(subject *s, double *out_ms) {
@@ -66,16 +90,25 @@ static hn_status run(subject *s, double *out_ms) {
     return NULL;
 }
 
-/* The largest difference of output 0, in units of what is allowed: 1e-5 + 1e-4 of the value. */
+static double element(const hn_tensor *t, int64_t k) {
+    if (hn_tensor_type(t) == HN_BF16)
+        return (double)hn_bf16_to_f32(((const uint16_t *)hn_tensor_data(t))[k]);
+    return (double)((const float *)hn_tensor_data(t))[k];
+}
+
+/* The largest difference of output 0, in units of what is allowed: 1e-5 + 1e-4 of the value, of
+ * bf16 2^-8. */
 static hn_status compare(subject *s, const hn_tensor *expected) {
     int64_t count = hn_tensor_numel(expected);
-    if (hn_tensor_numel(s->outputs[0]) != count || hn_tensor_type(s->outputs[0]) != HN_F32 ||
+    const hn_scalar_type type = hn_tensor_type(s->outputs[0]);
+    const double relative = type == HN_BF16 ? 0x1p-8 : 1e-4;
+    if (hn_tensor_numel(s->outputs[0]) != count || (type != HN_F32 && type != HN_BF16) ||
         hn_tensor_type(expected) != HN_F32)
         return HN_ERROR(HN_INVALID_ARGUMENT,
                         "output 0 has another shape or type than the expected array");
-    const float *x = hn_tensor_data(s->outputs[0]), *y = hn_tensor_data(expected);
     for (int64_t k = 0; k < count; k++) {
-        double part = fabs((double)x[k] - (double)y[k]) / (1e-5 + 1e-4 * fabs((double)y[k]));
+        const double want = element(expected, k);
+        double part = fabs(element(s->outputs[0], k) - want) / (1e-5 + relative * fabs(want));
         if (!(part <= s->worst)) s->worst = part;
     }
     return NULL;
@@ -131,9 +164,9 @@ static void print_ready(const subject *s) {
 static hn_status start(subject *s, int argc, char **argv) {
     hn_tensor *expected;
     HN_TRY(load(s, argv[1], atoi(argv[2])));
-    for (int k = 4; k < argc; k++) HN_TRY(read_tensor(argv[k], &s->inputs[s->input_count++]));
+    for (int k = 4; k < argc; k++) HN_TRY(read_input(s, argv[k]));
     HN_TRY(run(s, &s->first_ms));
-    HN_TRY(read_tensor(argv[3], &expected));
+    HN_TRY(read_tensor(argv[3], HN_F32, &expected));
     hn_status status = compare(s, expected);
     hn_tensor_release(expected);
     if (!status) print_ready(s);

@@ -2,7 +2,7 @@
 
     table.py DIRECTORY -o RESULTS.md
 
-DIRECTORY holds kernels.jsonl, ceilings.jsonl, steps.json, threads.json, bundle.json, service.json, cache.jsonl, startup.json, peers.jsonl and fusion.jsonl, as far as those parts have run. Prints the figures
+DIRECTORY holds kernels.jsonl, ceilings.jsonl, steps.json, threads.json, bundle.json, service.json, cache.jsonl, startup.json, peers.jsonl, norms.jsonl and fusion.jsonl, as far as those parts have run. Prints the figures
 that were asked for, each beside what was measured; RESULTS.md gets these and the tables behind them.
 """
 
@@ -128,6 +128,18 @@ def peer_figures(peers):
             yield f"geometric mean of these {len(ratios)} over ONNX Runtime", "1.15", f"{mean:.2f}", mean >= 1.15
 
 
+def norm_title(n):
+    return f"{n['name'].replace('_', ' ')}, {n['shape'][0]} x {n['shape'][1]}, {n['dtype']}, {n['threads']} thread{'s' if n['threads'] > 1 else ''}"
+
+
+def norm_figures(norms):
+    for n in norms:
+        ratio = n["compile"]["times_henry"]
+        yield f"{norm_title(n)}: torch.compile's time in units of Henry's", "2", f"{ratio:.2f}", ratio >= 2
+    most = max(n["henry"]["kernels"] for n in norms)
+    yield "kernels of these, one and a small second one", "2", most, most <= 2
+
+
 def fusion_figures(fusion):
     for what in ("kernels", "bytes"):
         more = [f["model"] for f in fusion if f["henry"][what] > f["inductor"][what]]
@@ -142,7 +154,7 @@ def reached_text(asked, reached):
 
 
 def figures(results):
-    for name, function in (("startup", startup_figures), ("kernels", kernel_figures), ("ceilings", ceiling_figures), ("steps", step_figures), ("threads", thread_figures), ("bundle", bundle_figures), ("service", service_figures), ("peers", peer_figures), ("fusion", fusion_figures)):
+    for name, function in (("startup", startup_figures), ("kernels", kernel_figures), ("ceilings", ceiling_figures), ("steps", step_figures), ("threads", thread_figures), ("bundle", bundle_figures), ("service", service_figures), ("peers", peer_figures), ("norms", norm_figures), ("fusion", fusion_figures)):
         if results[name]:
             yield from ((what, asked, got, reached_text(asked, reached)) for what, asked, got, reached in function(results[name]))
 
@@ -216,6 +228,12 @@ def cache_table(cache):
     return text
 
 
+def norms_table(norms):
+    rows = [[norm_title(n), f"{n['henry']['median_ms']:.2f}", f"{n['henry']['min_ms']:.2f}", f"{n['bytes'] / n['henry']['median_ms'] / 1e6:.1f}", f"{n['compile']['median_ms']:.2f}",
+             f"{n['compile']['min_ms']:.2f}", f"{n['compile']['times_henry']:.2f}", n["henry"]["kernels"], n["rounds"], f"{n['foreign']:.2f}"] for n in norms]
+    return markdown(["milliseconds a run", "Henry", "least", "GB/s", "torch.compile", "least", "ratio", "kernels", "rounds", "foreign load"], rows)
+
+
 def fusion_table(fusion):
     head = ["model", "kernels", "Inductor", "its loop nests", "calls", "Inductor", "bytes", "Inductor", "its loop nests", "ratio"]
     rows = []
@@ -242,7 +260,7 @@ def machine():
 
 def page(results, versions):
     yield "# Results\n"
-    yield f"Made by `make bench` on {time.strftime('%Y-%m-%d', time.gmtime())}; each part alone: `bench/run.sh kernels`, `steps`, `threads`, `bundle`, `service`, `cache`, `startup`, `peers`, `fusion`. Medians; ratios are taken"
+    yield f"Made by `make bench` on {time.strftime('%Y-%m-%d', time.gmtime())}; each part alone: `bench/run.sh kernels`, `steps`, `threads`, `bundle`, `service`, `cache`, `startup`, `peers`, `norms`, `fusion`. Medians; ratios are taken"
     yield "in one run, contestants in turns (bench/README.md says how each is measured).\n"
     yield f"Machine: {machine()}."
     yield f"Peers: {versions}.\n" if versions else ""
@@ -250,6 +268,8 @@ def page(results, versions):
     yield markdown(["what", "asked", "measured", "reached"], figures(results))
     if results["peers"]:
         yield f"## Models, {results['peers'][0]['threads']} threads\n\n" + peers_table(results["peers"])
+    if results["norms"]:
+        yield "## Backward passes of norms\n\n" + norms_table(results["norms"])
     if results["fusion"]:
         yield "## Kernels and bytes of the same graphs\n\n" + fusion_table(results["fusion"])
     if results["startup"]:
@@ -268,7 +288,7 @@ def main():
     parser.add_argument("directory", type=pathlib.Path)
     parser.add_argument("-o", "--output", type=pathlib.Path, required=True)
     options = parser.parse_args()
-    files = {"kernels": "kernels.jsonl", "ceilings": "ceilings.jsonl", "steps": "steps.json", "threads": "threads.json", "bundle": "bundle.json", "service": "service.json", "cache": "cache.jsonl", "startup": "startup.json", "peers": "peers.jsonl", "fusion": "fusion.jsonl"}
+    files = {"kernels": "kernels.jsonl", "ceilings": "ceilings.jsonl", "steps": "steps.json", "threads": "threads.json", "bundle": "bundle.json", "service": "service.json", "cache": "cache.jsonl", "startup": "startup.json", "peers": "peers.jsonl", "norms": "norms.jsonl", "fusion": "fusion.jsonl"}
     results = {name: load(options.directory, file) for name, file in files.items()}
     versions = options.directory / "versions.txt"
     options.output.write_text("\n".join(page(results, versions.read_text().strip() if versions.exists() else "")))
