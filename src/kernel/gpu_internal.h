@@ -14,6 +14,7 @@ typedef struct hn_gpu_layout {
     bool keeps;              /* rows: registers keep a row over all phases: a phase is one step */
     bool ahead;              /* slabs that keep rows: the next row is read while one is computed */
     uint32_t stages;         /* ... or so many rows are on their way to staged memory; 0: none */
+    uint32_t slabs;          /* of rows, one for each group; 0: a group has `rows` rows */
     bool peels;  /* rows: vectors from the row's first aligned element on; others are single */
     bool online; /* rows: a largest number and the sum of exponentials below it in one walk */
     uint32_t
@@ -171,6 +172,9 @@ hn_status hn_gpu_plan_scatter(hn_gpu_planner *pl, hn_arena *arena) HN_MUST_USE;
 
 /* At least one, the best first. */
 uint32_t hn_gpu_list_mixed(const hn_gpu_planner *pl, hn_gpu_layout items[HN_GPU_PLANS_MAX]);
+/* Adds layouts in which rows without columns go by way of staged memory. */
+void hn_gpu_list_staged(const hn_gpu_planner *pl, hn_gpu_layout items[HN_GPU_PLANS_MAX],
+                        uint32_t *count);
 hn_status hn_gpu_plan_mixed(hn_gpu_planner *pl, hn_arena *arena) HN_MUST_USE;
 
 /* ---- gpu_access.c ---- */

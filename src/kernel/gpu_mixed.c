@@ -1,4 +1,4 @@
-/* gpu_mixed.c: rows and reductions down their columns in one kernel.
+/* gpu_mixed.c: slabs of rows: rows and reductions down their columns in one kernel, or long rows alone.
  *
  * A group takes a slab of rows, `rows` of them at a time, each by `width` threads. A thread has the
  * same columns of every row: what it adds up stays in registers, and rows are read once. At the end
@@ -12,7 +12,10 @@
  * Registers keep a row over its phases, and what is the same for all rows over all of them. Where
  * they do not suffice each phase reads the row once more, which a cache has. Where there are some to
  * spare a group of one row reads the next one before it computes one: then reads are under way while
- * its threads wait for each other. */
+ * its threads wait for each other.
+ *
+ * Long rows that no column goes down take slabs, too, where staged memory has one of them: a group that
+ * ends with its row has nothing under way while it computes. */
 #include "kernel/gpu_costs.h"
 
 typedef hn_gpu_planner planner;
@@ -27,7 +30,7 @@ static const uint32_t group_sizes[] = {256, 512, 128, 1024, 64};
 enum { OTHER_REGISTERS = 28, ELEMENT_REGISTERS = 1, VECTORS_MOST = 64 };
 
 /* Rows that are staged: addresses are simpler. Registers are better where they suffice. */
-enum { STAGED_REGISTERS = 20 };
+enum { STAGED_REGISTERS = 20, STAGES_MOST = 3 };
 static const double staged_factor = 1.05;
 
 /* A row asked for so many times the latency of memory before it is wanted is there in time; of groups
@@ -155,24 +158,34 @@ static double work_of_rows(const planner *pl, const mixed_info *info, const layo
     return computes + info->acrosses * (exchanges + (1.0 + levels) * facts->barrier_ns);
 }
 
+/* Groups that are on a multiprocessor at once. */
+static double resident_groups(const planner *pl, const mixed_info *info, const layout *l,
+                              int64_t registers) {
+    const hn_gpu_facts *facts = pl->facts;
+    const uint32_t threads = l->width * l->rows;
+    int64_t groups = facts->registers / (registers * threads);
+    if (groups > facts->groups) groups = facts->groups;
+    if (groups > facts->resident / threads) groups = facts->resident / threads;
+    const int64_t shared = hn_gpu_shared_bytes(pl, l) + (l->stages ? staged_bytes(info, l) : 0);
+    if (shared && groups > facts->shared_all_bytes / shared)
+        groups = facts->shared_all_bytes / shared;
+    return groups < 1 ? 1 : (double)groups;
+}
+
 /* Memory is busy when enough reads are under way: see hn_gpu_predicted_ns. And when some group wants
  * it at any time: one that reads ahead wants it while it computes, another one does not. */
 static double predicted_ns(const planner *pl, const mixed_info *info, const layout *l,
                            int64_t registers) {
     const hn_gpu_facts *facts = pl->facts;
     const uint32_t threads = l->width * l->rows;
-    double resident = least(facts->resident / threads, (double)facts->groups);
-    resident = least(resident, (double)(facts->registers / (registers * threads)));
-    if (hn_gpu_shared_bytes(pl, l))
-        resident = least(resident, (double)(facts->shared_all_bytes / hn_gpu_shared_bytes(pl, l)));
-    if (l->stages)
-        resident = least(resident, (double)(facts->shared_all_bytes / staged_bytes(info, l)));
     /* there are no more groups than slabs */
-    resident = least(resident, (double)pl->k->slabs / facts->multiprocessors);
+    const double busy = (double)l->slabs / facts->multiprocessors;
+    double resident = least(resident_groups(pl, info, l, registers), busy);
     if (resident < 1) resident = 1;
-    double taken = l->vector * (l->keeps ? l->unroll : 2), slabs = pl->k->slabs,
+    double taken = l->vector * (l->keeps ? l->unroll : 2), slabs = l->slabs,
            filled = (double)info->elems / ((double)l->width * l->vector * l->unroll),
-           flight = resident * threads * taken * filled * (double)info->row_bytes / 1024,
+           flight =
+               least(resident, busy) * threads * taken * filled * (double)info->row_bytes / 1024,
            works = work_of_rows(pl, info, l, resident), moves = memory_of_rows(pl, info, l),
            steps = l->keeps ? 1 : (double)ceil_div(l->unroll, 2), reads = facts->latency_ns * steps,
            again = l->keeps ? 0 : reads * (info->phases - 1) * part_of_latency,
@@ -183,7 +196,7 @@ static double predicted_ns(const planner *pl, const mixed_info *info, const layo
     if (l->stages)
         share = least(share, (l->stages - 0.5) * moves / (early_factor * facts->latency_ns));
     double all = least(resident * facts->multiprocessors, slabs), waves = slabs / all,
-           tail = (double)ceil_div(pl->k->slabs, (int64_t)all) / waves,
+           tail = (double)ceil_div(l->slabs, (int64_t)all) / waves,
            /* written, and read by what combines them */
         columns = 2 * (double)info->elems * (double)info->column_bytes * slabs,
            memory = (hn_gpu_bytes_once(pl) + columns) / (facts->bytes_per_ns * share);
@@ -201,15 +214,6 @@ static double predicted_ns(const planner *pl, const mixed_info *info, const layo
     return facts->launch_ns + memory * tail * factor + life + combined;
 }
 
-/* Best first. */
-static void keep_layout(layout *items, uint32_t *count, layout l) {
-    uint32_t at = *count;
-    if (at < HN_GPU_PLANS_MAX) ++*count;
-    else if (items[--at].ns <= l.ns) return;
-    for (; at > 0 && items[at - 1].ns > l.ns; at--) items[at] = items[at - 1];
-    items[at] = l;
-}
-
 static bool fits(const planner *pl, const layout *l, int64_t registers) {
     return registers <= pl->facts->registers_thread &&
            registers * l->width * l->rows <= pl->facts->registers;
@@ -222,17 +226,20 @@ static const struct {
 } kept_rows[] = {{true, true, 0}, {true, false, 0}, {false, false, 0},
                  {true, true, 3}, {true, true, 2},  {true, true, 1}};
 
+static bool may_take(const planner *pl, const mixed_info *info, bool any, const layout *l) {
+    if (l->ahead && (l->rows > 1 || l->width <= pl->facts->shuffle)) return false;
+    if (l->keeps && !info->may_keep) return false;
+    if (l->stages && (any || !info->may_stage || staged_bytes(info, l) > pl->facts->staged_bytes))
+        return false;
+    return (any || fits(pl, l, registers_of(info, l))) &&
+           hn_gpu_shared_bytes(pl, l) <= pl->facts->shared_bytes;
+}
+
 static void try_layout(const planner *pl, const mixed_info *info, bool any, layout l, layout *items,
                        uint32_t *kept) {
-    const int64_t registers = registers_of(info, &l);
-    if (l.ahead && (l.rows > 1 || l.width <= pl->facts->shuffle)) return;
-    if (l.keeps && !info->may_keep) return;
-    if (l.stages && (any || !info->may_stage || staged_bytes(info, &l) > pl->facts->staged_bytes))
-        return;
-    if ((!any && !fits(pl, &l, registers)) || hn_gpu_shared_bytes(pl, &l) > pl->facts->shared_bytes)
-        return;
-    l.ns = predicted_ns(pl, info, &l, registers);
-    keep_layout(items, kept, l);
+    if (!may_take(pl, info, any, &l)) return;
+    l.ns = predicted_ns(pl, info, &l, registers_of(info, &l));
+    hn_gpu_keep_layout(items, kept, l);
 }
 
 /* `any`: also with more registers than there are, which a compiler puts into memory. */
@@ -248,7 +255,8 @@ static uint32_t list(const planner *pl, const mixed_info *info, bool any, layout
             const layout all = {.width = width,
                                 .rows = threads / width,
                                 .vector = info->vector,
-                                .unroll = (uint32_t)ceil_div(vectors, width)};
+                                .unroll = (uint32_t)ceil_div(vectors, width),
+                                .slabs = pl->k->slabs};
             for (size_t k = 0; k < sizeof kept_rows / sizeof *kept_rows; k++) {
                 layout l = all;
                 l.keeps = kept_rows[k].keeps;
@@ -265,6 +273,46 @@ uint32_t hn_gpu_list_mixed(const planner *pl, layout items[HN_GPU_PLANS_MAX]) {
     const mixed_info info = info_of(pl);
     uint32_t count = list(pl, &info, false, items);
     return count ? count : list(pl, &info, true, items);
+}
+
+/* Long rows by way of staged memory go best by 512 threads, and with a second row on its way. Softmax
+ * of 32,768 columns of bf16 takes 78 us on an H200; with 256 or 1024 threads 82 to 89, with one row on
+ * its way 85. */
+enum { STAGED_WIDTH = 512 };
+static const double other_width = 1.03, one_stage = 1.02;
+
+/* As many slabs as groups at once, or fewer that have as many rows. */
+static uint32_t slabs_of_rows(const planner *pl, const mixed_info *info, const layout *l) {
+    const int64_t most =
+        pl->facts->multiprocessors * (int64_t)resident_groups(pl, info, l, registers_of(info, l));
+    return (uint32_t)ceil_div(info->rows, ceil_div(info->rows, most));
+}
+
+static void try_staged(const planner *pl, const mixed_info *info, uint32_t width, uint32_t stages,
+                       layout *items, uint32_t *count) {
+    const int64_t vectors = ceil_div(info->elems, info->vector);
+    layout l = {.width = width,
+                .rows = 1,
+                .vector = info->vector,
+                .unroll = (uint32_t)ceil_div(vectors, width),
+                .keeps = true,
+                .ahead = true,
+                .stages = stages};
+    if (width > pl->facts->threads_max || width / 2 >= vectors || l.unroll > VECTORS_MOST) return;
+    l.slabs = slabs_of_rows(pl, info, &l);
+    if (!may_take(pl, info, false, &l)) return;
+    l.ns = predicted_ns(pl, info, &l, registers_of(info, &l));
+    if (width != STAGED_WIDTH) l.ns *= other_width;
+    if (stages == 1) l.ns *= one_stage;
+    hn_gpu_keep_layout(items, count, l);
+}
+
+void hn_gpu_list_staged(const planner *pl, layout items[HN_GPU_PLANS_MAX], uint32_t *count) {
+    const mixed_info info = info_of(pl);
+    if (!info.may_stage || info.rows < 1) return;
+    for (size_t t = 0; t < sizeof group_sizes / sizeof *group_sizes; t++)
+        for (uint32_t stages = 1; stages <= STAGES_MOST; stages++)
+            try_staged(pl, &info, group_sizes[t], stages, items, count);
 }
 
 /* ---- the form ---- */
@@ -362,7 +410,7 @@ static void take_turn(planner *pl, hn_expr behind) {
 static void open_slab(planner *pl, const hn_gpu_run *ahead) {
     hn_expr rows = hn_gpu_extents(pl, pl->k->vars, pl->k->rank),
             step = hn_gpu_num(pl, pl->layout->rows),
-            each = hn_sym_ceildiv(pl->sym, rows, hn_gpu_num(pl, pl->k->slabs)),
+            each = hn_sym_ceildiv(pl->sym, rows, hn_gpu_num(pl, pl->layout->slabs)),
             begin = hn_sym_mul(pl->sym, pl->f->group, each), first = hn_form_symbol(pl->f, rows);
     pl->rows_end = hn_sym_min(pl->sym, hn_sym_add(pl->sym, begin, each), rows);
     hn_expr own = hn_sym_add(pl->sym, begin, pl->row);
@@ -431,7 +479,7 @@ hn_status hn_gpu_plan_mixed(planner *pl, hn_arena *arena) {
     for (uint32_t f = 0; f < pl->k->phases.count; f++)
         columns += pl->k->phases.items[f].columns.count;
     HN_TRY(hn_form_create(pl->p, arena, pl->layout->width * pl->layout->rows,
-                          hn_gpu_num(pl, pl->k->slabs), &pl->f));
+                          hn_gpu_num(pl, pl->layout->slabs), &pl->f));
     HN_NEW(pl->scratch, pl->columns, columns + 1);
     HN_TRY(hn_gpu_begin_rows(pl));
     pl->last_read = NULL;

@@ -71,21 +71,6 @@ static uint32_t power_of_two_from(int64_t value, uint32_t most) {
     return power;
 }
 
-/* Best first, each once. */
-static void keep_layout(layout *items, uint32_t *count, layout l) {
-    for (uint32_t k = 0; k < *count; k++)
-        if (items[k].width == l.width && items[k].rows == l.rows && items[k].blocks == l.blocks &&
-            items[k].vector == l.vector && items[k].unroll == l.unroll &&
-            items[k].keeps == l.keeps && items[k].tile == l.tile &&
-            items[k].resident == l.resident && items[k].online == l.online)
-            return;
-    uint32_t at = *count;
-    if (at < HN_GPU_PLANS_MAX) ++*count;
-    else if (items[--at].ns <= l.ns) return;
-    for (; at > 0 && items[at - 1].ns > l.ns; at--) items[at] = items[at - 1];
-    items[at] = l;
-}
-
 /* What reads several vectors and then computes element by element: a compiler that is not told how many
  * groups there are at once saves registers, and reads a vector only where its elements are needed.
  * So it is told how many there is room for, some registers to spare. If they do not suffice,
@@ -93,10 +78,10 @@ static void keep_layout(layout *items, uint32_t *count, layout l) {
 static void keep_both(const planner *pl, layout *items, uint32_t *count, layout l,
                       const launch *run, int64_t other_registers) {
     l.resident = hn_gpu_bound_groups(pl, *run, other_registers);
-    keep_layout(items, count, l);
+    hn_gpu_keep_layout(items, count, l);
     if (!l.resident) return;
     l.resident = 0;
-    keep_layout(items, count, l);
+    hn_gpu_keep_layout(items, count, l);
 }
 
 /* ---- elements ---- */
@@ -149,7 +134,7 @@ static void list_tiles(const planner *pl, hn_expr along, hn_expr last, layout *i
                   .registers = OTHER_REGISTERS + vector * ELEMENT_REGISTERS,
                   .shared_bytes = bytes};
     l.ns = hn_gpu_predicted_ns(pl, &run);
-    keep_layout(items, kept, l);
+    hn_gpu_keep_layout(items, kept, l);
 }
 
 /* For calls where the size is a multiple of the longest vectors. */
@@ -227,7 +212,7 @@ static uint32_t list_elements(planner *pl, layout *items) {
             l.ns = hn_gpu_predicted_ns(pl, &run) *
                    hn_gpu_balance(&run, bytes_of_elements(phase, vector));
             if (l.unroll > 1) keep_both(pl, items, &kept, l, &run, cached / 4);
-            else keep_layout(items, &kept, l);
+            else hn_gpu_keep_layout(items, &kept, l);
         }
     return kept;
 }
@@ -270,7 +255,7 @@ static int64_t exchanged_bytes(const planner *pl, const layout *l) {
             const hn_kernel_reduce *r = &phase->reduces.items[k];
             bytes += (exchange_bytes(r->dtype) + (hn_op_keeps_position(r->op) ? 8 : 0)) * count;
         }
-        if (!pl->k->slabs || l->rows == 1) continue;
+        if (!l->slabs || l->rows == 1) continue;
         const uint32_t threads = l->width * l->rows; /* sums of its rows, down the columns */
         for (uint32_t k = 0; k < phase->columns.count; k++)
             bytes += exchange_bytes(phase->columns.items[k].dtype) *
@@ -505,7 +490,7 @@ static void try_layout(const planner *pl, const rows_info *info, layout l, layou
     if (l.blocks > 1 && info->reading < 2 && !pl->k->locals.count) l.ns *= needless_clusters;
     if (has_scan(pl->k) && l.unroll > 1)
         keep_both(pl, items, kept, l, &run, pl->is_across ? 0 : SCAN_REGISTERS * l.vector);
-    else keep_layout(items, kept, l);
+    else hn_gpu_keep_layout(items, kept, l);
 }
 
 /* Of a row that registers keep. One that begins anywhere may have a vector less. */
@@ -592,6 +577,7 @@ static uint32_t list_rows(const planner *pl, layout *items) {
             try_width(pl, &info, width, threads, items, &kept);
     }
     list_clusters(pl, &info, items, &kept);
+    if (!info.size) hn_gpu_list_staged(pl, items, &kept);
     return kept;
 }
 
@@ -610,7 +596,7 @@ static hn_status plan_layout(planner *pl, const layout *l, hn_arena *arena, hn_f
     pl->layout = l;
     pl->arrays.count = pl->singles.count = 0;
     if (pl->k->serial) HN_TRY(hn_gpu_plan_scatter(pl, arena));
-    else if (pl->k->slabs) HN_TRY(hn_gpu_plan_mixed(pl, arena));
+    else if (l->slabs) HN_TRY(hn_gpu_plan_mixed(pl, arena));
     else if (l->tile) HN_TRY(hn_gpu_plan_tiles(pl, arena));
     else if (is_elementwise(pl)) HN_TRY(hn_gpu_plan_elements(pl, arena));
     else HN_TRY(hn_gpu_plan_rows(pl, arena));

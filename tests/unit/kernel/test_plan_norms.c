@@ -62,6 +62,30 @@ TEST(norm_backward_in_stages) {
     check_staged(norm_backwards[2], 3, 512, false); /* pieces of 8 bytes */
 }
 
+#define SOFTMAX                                                                                    \
+    "input user %%x : f32[%1$d, %2$d] \"x\"\n%%m = amax(%%x, dims=[1], keepdim=true)\n"            \
+    "%%d = sub(%%x, %%m)\n%%e = exp(%%d)\n%%s = sum(%%e, dims=[1], keepdim=true)\n"                \
+    "%%y = div(%%e, %%s)\noutput user %%y \"y\"\n"
+#define RMS_NORM                                                                                   \
+    "input user %%x0 : bf16[%1$d, %2$d] \"x\"\ninput user %%w0 : bf16[%2$d] \"w\"\n"               \
+    "%%x = cast(%%x0, dtype=f32)\n%%w = cast(%%w0, dtype=f32)\n%%q = mul(%%x, %%x)\n"              \
+    "%%a = sum(%%q, dims=[1], keepdim=true)\n%%r = rsqrt(%%a)\n%%n = mul(%%x, %%r)\n"              \
+    "%%z = mul(%%n, %%w)\n%%y = cast(%%z, dtype=bf16)\noutput user %%y \"y\"\n"                    \
+    "output user %%r \"r\"\n"
+
+/* Rows that no column goes down: each group takes several of them, and moves the next ones meanwhile. */
+TEST(rows_in_stages) {
+    static const char *const graphs[] = {SOFTMAX, RMS_NORM};
+    static const int rows[] = {1, 3, 17};
+    for (size_t g = 0; g < HN_COUNT_OF(graphs); g++)
+        for (size_t r = 0; r < HN_COUNT_OF(rows); r++) {
+            check_staged(graphs[g], rows[r], 512, true);
+            check_staged(graphs[g], rows[r], 776, true);
+            check_staged(graphs[g], rows[r], 248, false);
+            check_staged(graphs[g], rows[r], 513, false);
+        }
+}
+
 /* Three dimensions, of which the first one is known at run time only. */
 TEST(norm_backward_of_any_rows) {
     static const int lengths[] = {1, 7, 16, 33, 65, 128, 257, 1024};
