@@ -7,6 +7,7 @@
 
 #include "base/oserror.h"
 #include "base/process.h"
+#include "base/process_tree.h"
 #include "base/trace.h"
 #include "bisect/subject.h"
 #include "reduce/judge.h"
@@ -20,7 +21,10 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 
-enum { SLICE_MS = 50 /* between looks at `stop` */ };
+enum {
+    SLICE_MS = 50, /* between looks at `stop` */
+    REST_MS = 5000 /* until all that a child has left is gone */
+};
 
 const char *hn_failure_name(hn_failure_kind kind) {
     static const char *const names[] = {
@@ -199,9 +203,17 @@ static void judge_end(const trial *t, bool ended, int exit_status, hn_failure *o
     }
 }
 
+/* A child ends as it is, also in the middle: its workers come here, and not to a process that might
+ * never wait for them. What a command of the user's leaves is the user's. */
+static void end_rest(const trial *t) {
+    if (!t->options->test) (void)hn_process_tree_kill(getpid(), NULL, 0, REST_MS);
+}
+
 static hn_status fork_child(trial *t, hn_failure *out) {
     hn_child child;
-    int exit_status = 0;
+    int exit_status = 0, takes_orphans = 0;
+    (void)prctl(PR_GET_CHILD_SUBREAPER, &takes_orphans);
+    if (!t->options->test) (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
     fflush(NULL);
     const pid_t pid = fork();
     if (pid < 0) return HN_OS_ERROR(errno, "cannot start a process");
@@ -209,6 +221,8 @@ static hn_status fork_child(trial *t, hn_failure *out) {
     (void)setpgid(pid, pid);
     hn_child_init(&child, pid);
     const bool ended = wait_for(&child, t->options, &exit_status);
+    end_rest(t);
+    (void)prctl(PR_SET_CHILD_SUBREAPER, takes_orphans);
     judge_end(t, ended, exit_status, out);
     return NULL;
 }
