@@ -132,8 +132,35 @@ static hn_status mention_waits(const hn_wrapper *w, hn_arena *arena, hn_wlives *
     return NULL;
 }
 
+/* ---- programs that nobody has verified ---- */
+
+static hn_status check_buffer(const hn_wrapper *w, const char *what, uint32_t number, hn_wbuf b) {
+    if (b < w->buffers.count && hn_wrapper_root(w, b) < w->buffers.count) return NULL;
+    return HN_ERROR(HN_INTERNAL, "%s %u names buffer %u, which there is not", what, number, b);
+}
+
+static hn_status check_line(const hn_wrapper *w, uint32_t i) {
+    const hn_line *line = &w->lines.items[i];
+    HN_TRY(check_buffer(w, "line", i, line->buffer));
+    HN_TRY(check_buffer(w, "line", i, line->from));
+    HN_TRY(check_buffer(w, "line", i, line->workspace));
+    for (uint32_t k = 0; k < line->operand_count; k++)
+        HN_TRY(check_buffer(w, "line", i, line->operands[k].buffer));
+    return NULL;
+}
+
+static hn_status check_buffers(const hn_wrapper *w) {
+    for (uint32_t i = 0; i < w->lines.count; i++) HN_TRY(check_line(w, i));
+    for (uint32_t i = 0; i < w->inputs.count; i++)
+        HN_TRY(check_buffer(w, "input", i, w->inputs.items[i].buffer));
+    for (uint32_t i = 0; i < w->outputs.count; i++)
+        HN_TRY(check_buffer(w, "output", i, w->outputs.items[i].buffer));
+    return NULL;
+}
+
 hn_status hn_wrapper_lives(const hn_wrapper *w, hn_arena *arena, hn_wlives *out) {
     *out = (hn_wlives){0};
+    HN_TRY(check_buffers(w));
     HN_NEW(arena, out->line_block, w->lines.count);
     HN_NEW(arena, out->line_end, w->lines.count);
     HN_NEW(arena, out->buffers, w->buffers.count);

@@ -458,8 +458,8 @@ static hn_status make_tables(hn_planner *p) {
 }
 
 static hn_status run(hn_planner *p) {
-    HN_TRY(demote_outputs(p));
     HN_TRY(hn_wrapper_lives(p->w, p->arena, &p->lives));
+    HN_TRY(demote_outputs(p));
     HN_TRY(make_spaces(p));
     HN_TRY(make_tables(p));
     HN_TRY(gather_roots(p));

@@ -311,6 +311,37 @@ TEST(plan_verify_finds_overlap) {
     teardown(&f);
 }
 
+/* A program that was not verified may name what there is not. */
+TEST(buffers_that_there_are_not) {
+    static const struct {
+        const char *buffer, *line, *output, *error;
+    } wrong[] = {
+        {"", "call k1(b1 f32, out b9 f32) extent(1)", "b2", "line 0 names buffer 9"},
+        {"", "copy b2 from b77", "b2", "line 0 names buffer 77"},
+        {"", "call k1(b1 f32, out b2 f32) extent(1) threads 1 in b5", "b2", "names buffer 5"},
+        {"", "reuse b8 from b1 call k1(b1 f32, out b2 f32) extent(1)", "b2", "names buffer 8"},
+        {"", "call k1(b1 f32, out b2 f32) extent(1)", "b4000000", "output 0 names buffer 4000000"},
+        {"buffer b3 : view f32[16]", "view b3 of b6 call k1(b3 f32, out b2 f32) extent(1)", "b2",
+         "buffer"}};
+    for (size_t k = 0; k < HN_COUNT_OF(wrong); k++) {
+        char text[1024];
+        fixture f;
+        hn_memory_plan plan;
+        setup(&f, 0);
+        snprintf(
+            text, sizeof text,
+            "wrapper { buffer b1 : input f32[16] source 0 buffer b2 : output f32[16] bytes(64) "
+            "%s kernel k1 : object 0 input \"x\" : f32[16] strides [1] in b1 %s "
+            "output tensor \"y\" : f32[16] strides [1] in %s }",
+            wrong[k].buffer, wrong[k].line, wrong[k].output);
+        hn_status status = hn_wrapper_parse(&f.arena, f.sym, hn_str_of(text), &f.w);
+        if (!status) status = hn_wrapper_plan(f.w, &plan);
+        EXPECT(status && strstr(hn_status_message(status), wrong[k].error));
+        hn_status_free(status);
+        teardown(&f);
+    }
+}
+
 TEST(large_programs_are_fast) {
     fixture f;
     hn_memory_plan plan;
