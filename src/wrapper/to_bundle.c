@@ -177,6 +177,17 @@ static hn_status put_made(bundle_emitter *e, uint32_t number, const hn_storage *
     return NULL;
 }
 
+/* Whether a storage has a parameter or buffer of the model; others have constants that passes make. */
+static bool has_weight(const hn_graph *g, uint32_t storage) {
+    for (uint32_t i = 0; i < g->inputs.count; i++) {
+        const hn_input *in = &g->inputs.items[i];
+        if (in->storage == storage &&
+            (in->kind == HN_INPUT_PARAMETER || in->kind == HN_INPUT_BUFFER))
+            return true;
+    }
+    return false;
+}
+
 /* Number `k` of the program. */
 static hn_status put_storage(bundle_emitter *e, uint32_t k) {
     const hn_wstorage *used = &e->numbering.places.storages.items[k];
@@ -184,7 +195,7 @@ static hn_status put_storage(bundle_emitter *e, uint32_t k) {
     hnb_storage record = {.bytes = s->size_bytes, .is_mutable = used->is_mutable};
     bool in_file = s->file_record.len > 0;
     HN_TRY(hn_emit_str(e, used->name, &record.name));
-    bool is_beside = in_file && e->options->safetensors;
+    bool is_beside = e->options->safetensors && (in_file || has_weight(e->w->graph, used->storage));
     if (s->piece_count) {
         HN_TRY(put_made(e, k, s, &record));
     } else if (is_beside && s->data) {

@@ -50,4 +50,16 @@ END
 for option in '--pool none' '--target generic' --verify; do
     "$HENRY" compile tiny.hnir --emit graph $option 2>&1 && echo "taken"
 done
+
+# Its weights can go into a file beside the bundle, but the bundle cannot refer to the text.
+"$HENRY" compile digits.hnir -o beside.hnb --weights safetensors -q
+"$HENRY" inspect beside.hnb | grep -o '^weights file.*' | sed 's/[0-9][0-9]*/N/g'
+"$HENRY" run beside.hnb -i "$DATA/input_0.npy" -e want/output_0.npy --rtol 0 --atol 0 -q && echo "weights beside"
+if "$HENRY" compile digits.hnir -o x.hnb --weights pt2 2>err; then echo "no error"; fi
+cat err
+# What is printed before memory is planned takes no options of the plan.
+for what in "--emit c" "--dump-after sched" --explain-fusion; do
+    # shellcheck disable=SC2086 # a list of words
+    for option in "--pool combined" "--donate 0"; do "$HENRY" compile tiny.hnir $what $option 2>&1 && echo "no error"; done
+done
 exit 0

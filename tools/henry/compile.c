@@ -2,6 +2,8 @@
 #include "tool.h"
 
 #include "base/compiler.h"
+#include "base/file.h"
+#include "base/kind.h"
 #include "base/oserror.h"
 #include "bundle/view.h"
 #include "driver/driver.h"
@@ -205,10 +207,38 @@ static char *safetensors_path(const char *bundle) {
     return path;
 }
 
+/* What is printed before memory is planned does not depend on the plan. */
+static int check_memory(const tool_options *o, int form) {
+    if (tool_pool_check("compile", o)) return TOOL_USAGE;
+    if (form != PRODUCT_DUMP || !(o->pool || o->donated.count)) return TOOL_OK;
+    return tool_usage("compile", "%s has no effect with %s", o->pool ? "--pool" : "--donate",
+                      o->emit         ? "--emit c"
+                      : o->dump_after ? "--dump-after"
+                                      : "--explain-fusion");
+}
+
+static const char *weights_of(const tool_options *o) {
+    return o->weights_beside ? "pt2" : o->weights ? o->weights : "inside";
+}
+
+/* A bundle can refer to the weights in a .pt2, not to those in a text. */
+static hn_status check_referred(const tool_options *o, const char *path) {
+    hn_file_map map;
+    if (strcmp(weights_of(o), "pt2") != 0) return NULL;
+    HN_TRY(hn_file_map_init(&map, path));
+    const bool is_text = hn_kind_of(map.data, map.size_bytes) == HN_KIND_GRAPH;
+    hn_file_map_deinit(&map);
+    return is_text ? HN_ERROR(HN_INVALID_ARGUMENT,
+                              "a bundle cannot refer to the weights of '%s', which is text; take "
+                              "--weights inside or safetensors",
+                              path)
+                   : NULL;
+}
+
 /* Where the weights go. 0, or the exit status after a message. */
 static int choose_weights(const tool_options *o, int form, hn_compile_options *extra,
                           char **out_path) {
-    const char *where = o->weights_beside ? "pt2" : o->weights ? o->weights : "inside";
+    const char *where = weights_of(o);
     if (o->weights_beside && o->weights && strcmp(o->weights, "pt2") != 0)
         return tool_usage("compile", "--weights-beside is --weights pt2");
     if ((o->key || o->weights) && form != PRODUCT_BUNDLE)
@@ -275,7 +305,7 @@ static int emit_graph(const tool_options *o) {
 
 int tool_cmd_compile(const tool_options *o) {
     int form = choose_product(o);
-    if (form < 0 || tool_pool_check("compile", o)) return TOOL_USAGE;
+    if (form < 0 || check_memory(o, form)) return TOOL_USAGE;
     char *weights = NULL;
     hn_compile_options extra = {0};
     int refused = choose_weights(o, form, &extra, &weights);
@@ -302,6 +332,7 @@ int tool_cmd_compile(const tool_options *o) {
         status = HN_ERROR(HN_INVALID_ARGUMENT,
                           "cannot compile '%s': it is a bundle, which is compiled already; run it",
                           path);
+    if (!status) status = check_referred(o, path);
     if (!status) status = tool_compile(o, path, extra, &compiled);
     if (!status && o->memory_plan) status = deliver_plan(o, &d);
     if (!status && form == PRODUCT_BUNDLE) status = deliver_bundle(o, compiled);
