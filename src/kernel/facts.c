@@ -22,7 +22,7 @@ const hn_gpu_facts hn_gpu_facts_common = {
                .mixed_min_rows = 8,
                .mixed_columns_max = 8192,
                .mixed_all_columns_max = 8192,
-               .mixed_combines_once = true,
+               .mixed_shares_slabs = true,
                .again_min_bytes = 1 << 20},
     .warp = 32,
     .shuffle = 1,
@@ -157,7 +157,7 @@ static const hn_operations nvidia_operations = {
                    .mixed_min_rows = 8,                                                            \
                    .mixed_columns_max = 16384,                                                     \
                    .mixed_all_columns_max = 32768,                                                 \
-                   .mixed_combines_once = true,                                                    \
+                   .mixed_shares_slabs = true,                                                     \
                    .again_min_bytes = 1 << 20},                                                    \
         .warp = 32, .shuffle = 32, .threads_max = 1024, .blocks_max = (clusters),                  \
         .blocks_row_elems = 8192, .shared_bytes = 48 << 10, .shared_all_bytes = (shared_kb) << 10, \

@@ -90,8 +90,7 @@ static hn_status place_combining(sched *s, uint32_t rows, hn_loop *loop, uint32_
         HN_TRY(fuse_join(s, &s->groups.items[combined - 1], loop, origin, false, &why));
     if (!why) fuse_note_access(s, loop, combined - 1);
     else HN_TRY(place_loop(s, loop, origin));
-    if (s->options->limits->mixed_combines_once)
-        s->groups.items[rows].combined = s->writer_group[loop->store.buffer];
+    s->groups.items[rows].combined = s->writer_group[loop->store.buffer];
     return NULL;
 }
 

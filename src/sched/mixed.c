@@ -9,8 +9,8 @@
  *
  * How many slabs there are does not depend on the sizes at run time: the buffer has a fixed size,
  * and a slab may be empty. A processor that keeps partial results in registers takes fewer slabs where
- * several reductions join, since fewer of them run at once; and what combines the slabs of all of
- * them is one kernel, where a launch costs as much as its work. */
+ * several reductions join, since fewer of them run at once; what combines the slabs of all of
+ * them is one kernel. */
 #include "sched/internal.h"
 
 #include <string.h>
@@ -140,7 +140,7 @@ static uint32_t slabs_of(sched *s, const hn_loop *loop) {
     const hn_sched_limits *limits = s->options->limits;
     const hn_expr rows = rows_of(s, loop), columns = columns_of(s, loop);
     int64_t factor = limits->mixed_slab_elems / hint(s, columns);
-    if (limits->mixed_combines_once) factor /= count_alike(s, loop);
+    if (limits->mixed_shares_slabs) factor /= count_alike(s, loop);
     if (factor > limits->mixed_slabs_factor) factor = limits->mixed_slabs_factor;
     while (factor > 1 && limits->mixed_slabs * factor * limits->mixed_min_rows > hint(s, rows))
         factor /= 2;

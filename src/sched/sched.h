@@ -190,9 +190,8 @@ typedef struct hn_sched_limits {
     int64_t mixed_min_rows;    /* of a slab, */
     int64_t mixed_columns_max; /* of one such reduction, and of all of a kernel together */
     int64_t mixed_all_columns_max;
-    /* What combines the slabs of a kernel's reductions is one kernel, and slabs are fewer where there
-     * are several such reductions. */
-    bool mixed_combines_once;
+    /* Slabs are fewer where a kernel has several such reductions. */
+    bool mixed_shares_slabs;
     /* Values are computed again behind the peak of memory (again.c) if that is lower by so many bytes
      * then, more than is in a second-level cache anyway. 0: none are */
     int64_t again_min_bytes;

@@ -28,7 +28,7 @@
                    .mixed_min_rows = 0,                                                            \
                    .mixed_columns_max = 8192,                                                      \
                    .mixed_all_columns_max = 8192,                                                  \
-                   .mixed_combines_once = true,                                                    \
+                   .mixed_shares_slabs = true,                                                     \
                    .again_min_bytes = 1},                                                          \
         .warp = 32, .shuffle = 32, .threads_max = (threads), .blocks_max = (blocks),               \
         .blocks_row_elems = 256, .shared_bytes = 48 << 10, .shared_all_bytes = 192 << 10,          \

@@ -63,14 +63,14 @@ TEST(columns_join_the_rows_of_what_they_read) {
     EXPECT_KERNELS(BUFFERS ROWS COLUMNS("b1", "128", "b4") RESULTS, "1 1"); /* other elements */
 }
 
-/* What combines the slabs is one kernel on a GPU, even if something reads a result in between. */
+/* What combines the slabs is one kernel, even if something reads a result in between. */
 TEST(slabs_of_several_columns_are_combined_once) {
     const char *both = BUFFERS ROWS COLUMNS("b1", "256", "b5") NEGATE COLUMNS("b1", "256", "b6")
         RESULTS "result 2 = b6[0] [256]\n";
     hn_sched_limits limits = hn_test_gpu.limits;
     EXPECT_KERNELS(both, "3/3 3");
-    limits.mixed_combines_once = false;
-    EXPECT_KERNELS_OF(&limits, both, "3/3 2 1");
+    limits.mixed_shares_slabs = false;
+    EXPECT_KERNELS_OF(&limits, both, "3/3 3");
 }
 
 /* Their partial results are what the slabs' number goes by. */
