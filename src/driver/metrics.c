@@ -71,6 +71,7 @@ hn_status hn_driver_count(hn_driver *d) {
     count(d, HN_METRIC_FUSIONS_REFUSED, d->schedule.refusals.count);
     count(d, HN_METRIC_BYTES_SAVED, d->schedule.saved_bytes);
     count(d, HN_METRIC_LOOPS_REORDERED, d->schedule.reordered);
+    count(d, HN_METRIC_COMPUTED_AGAIN, d->schedule.computed_again);
     count(d, HN_METRIC_REDUCTIONS_SPLIT, d->schedule.splits);
     count(d, HN_METRIC_NODES_IMPORTED, d->stats.nodes_imported);
     count(d, HN_METRIC_NODES, d->stats.nodes);

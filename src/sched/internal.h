@@ -166,6 +166,9 @@ bool loop_point_of(sched *s, const hn_loop *loop, hn_expr index, hn_expr *out_at
  * told. */
 hn_status loop_inline(sched *s, hn_loop *loop, const hn_loop *producer) HN_MUST_USE;
 
+/* crossed.c: before fusion. */
+hn_status sched_crossed(sched *s) HN_MUST_USE;
+
 /* again.c: after fusion. */
 hn_status sched_again(sched *s) HN_MUST_USE;
 

@@ -153,6 +153,7 @@ typedef struct hn_schedule {
     uint32_t reordered;  /* loops whose dims were reordered, cut or reversed to join a kernel */
     int64_t saved_bytes; /* that loops need not move since they share kernels, at the hints */
     uint32_t splits;     /* reductions and scans that became several kernels (split.c, scan.c) */
+    uint32_t computed_again; /* values that their readers compute (crossed.c) */
 } hn_schedule;
 
 /* What a target has, and what its memory and threads are good for: from where on a decision pays.

@@ -34,6 +34,14 @@ static const char rows_and_columns[] =
           "  %y = aten.mul.Tensor(%x, %s) : f32[16384, 256]\n"
           "  %c = aten.sum.dim_IntList(%x, [0]) : f32[256]\n"
           "  output user %y \"y\"\n  output user %c \"c\"\n");
+/* Distances to the mean of a channel, over a batch: they are not made in rows of a channel. */
+static const char variance[] =
+    GRAPH("  input user %x : f32[8, 16, 400] \"x\"\n",
+          "  %m = aten.mean.dim(%x, [0, 2], true) : f32[1, 16, 1]\n"
+          "  %d = aten.sub.Tensor(%x, %m) : f32[8, 16, 400]\n"
+          "  %q = aten.mul.Tensor(%d, %d) : f32[8, 16, 400]\n"
+          "  %v = aten.sum.dim_IntList(%q, [0, 2], true) : f32[1, 16, 1]\n"
+          "  %y = aten.mul.Tensor(%d, %v) : f32[8, 16, 400]\n  output user %y \"y\"\n");
 /* Two outputs of other sizes: one loop cannot make both. */
 static const char two_sizes[] = GRAPH("  input user %x : f32[64, 1000] \"x\"\n",
                                       "  %y = aten.cumsum.default(%x, 1) : f32[64, 1000]\n"
@@ -95,6 +103,7 @@ TEST(a_counter_is_what_the_program_has_and_0_elsewhere) {
         {"predicted_ns", relu, product, "x86-64-v3", -1},
         {"bytes_saved", softmax, relu, "x86-64-v3", -1},
         {"loops_reordered", batch_norm, softmax, "x86-64-v3", -1},
+        {"values_computed_again", variance, softmax, "x86-64-v3", 1},
     };
     for (size_t k = 0; k < HN_COUNT_OF(rows); k++) {
         hn_metrics m;
