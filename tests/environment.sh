@@ -16,7 +16,7 @@ covered() {
     HENRY_NAMESPACES) echo "how processes of a job are told apart" ;;
     HENRY_CORES_FILE | XDG_RUNTIME_DIR) echo "how many compile at once" ;;
     HENRY_POOL_FILL) echo "what is in memory before a run" ;;
-    HENRY_LOG | HENRY_CACHE_CHECK | HENRY_SLOW_JOBS | HENRY_COMPILE_TIMES | HENRY_WORKER_LOG | HENRY_DEBUG_TENSORS) echo "what is told and checked" ;;
+    HENRY_LOG | HENRY_CACHE_CHECK | HENRY_SLOW_JOBS | HENRY_COMPILE_TIMES | HENRY_WORKER_LOG | HENRY_DEBUG_TENSORS | HENRY_METRIC_TABLES | HENRY_METRIC_DIR) echo "what is told and checked" ;;
     esac
 }
 bad=0

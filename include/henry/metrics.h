@@ -57,6 +57,41 @@ HN_API void hn_metrics_difference(const hn_metrics *after, const hn_metrics *bef
 /* The sums of this process begin at 0 again. */
 HN_API void hn_metrics_reset(void);
 
+/* ---- tables: a row for each kernel, pass, buffer ... of a compilation ----
+ *
+ * hn_compile_options.metric_tables, or HENRY_METRIC_TABLES, names those that are wanted. Rows go to
+ * metric_table_NAME.csv, or to metric_table_NAME.jsonl for the name NAME.jsonl, in the folder
+ * hn_compile_options.metric_dir. docs/metrics.md describes the files. */
+
+typedef enum hn_column_type {
+    HN_COLUMN_TEXT = 0,
+    HN_COLUMN_INT = 1,
+    HN_COLUMN_FLOAT = 2,
+    HN_COLUMN_BOOL = 3
+} hn_column_type;
+
+/* Strings are static. */
+typedef struct hn_metric_column {
+    const char *name; /* "read_bytes" */
+    hn_column_type type;
+    const char *unit; /* "bytes"; "" of what has none */
+    const char *meaning;
+} hn_metric_column;
+
+typedef struct hn_metric_table {
+    const char *name; /* "kernel_metadata" */
+    const char *meaning;
+    uint32_t column_count;
+    const hn_metric_column *columns;
+} hn_metric_table;
+
+HN_API uint32_t hn_metric_table_count(void);
+/* NULL beyond the last. */
+HN_API const hn_metric_table *hn_metric_table_get(uint32_t index);
+/* Whether a text names tables: "graph_stats,kernel_metadata.jsonl", "all". NULL and "" name none.
+ * Errors: invalid-argument, with the list of all. */
+HN_API hn_status hn_metric_tables_check(const char *names) HN_MUST_USE;
+
 #ifdef __cplusplus
 }
 #endif

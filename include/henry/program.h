@@ -106,6 +106,13 @@ typedef struct hn_compile_options {
      * that is no contiguous tensor, that the program changes, or that two devices read */
     const char *const *donated;
     uint32_t donated_count;
+    /* Metric tables (henry/metrics.h) to which this compilation adds rows: names with commas between
+     * them, "all", with .csv (the default) or .jsonl behind each. The graph cache is left out then,
+     * since a program that is there has no passes and kernels to tell of. NULL: HENRY_METRIC_TABLES;
+     * "": none. Errors: invalid-argument for other names, and for files with other columns; io */
+    const char *metric_tables;
+    /* the folder of their files, which is made. NULL: HENRY_METRIC_DIR, else the current folder */
+    const char *metric_dir;
 } hn_compile_options;
 
 typedef enum hn_cache_state { HN_CACHE_OFF, HN_CACHE_MISS, HN_CACHE_HIT } hn_cache_state;

@@ -20,6 +20,7 @@ void hn_driver_init(hn_driver *d, const hn_compile_options *options, hn_service 
 
 void hn_driver_deinit(hn_driver *d) {
     hn_scope_destroy(d->scope);
+    hn_tables_deinit(&d->tables);
     hn_arena_deinit(&d->scratch);
     hn_arena_deinit(&d->arena);
 }
@@ -91,7 +92,7 @@ static hn_status check_machines(const hn_driver *d) {
     return NULL;
 }
 
-hn_status hn_driver_build(hn_driver *d, hn_strbuf *image) {
+static hn_status build(hn_driver *d, hn_strbuf *image) {
     HN_TRY(hn_driver_kernels(d));
     HN_TRY(hn_driver_count(d));
     int64_t mark = hn_now_ns();
@@ -101,6 +102,11 @@ hn_status hn_driver_build(hn_driver *d, hn_strbuf *image) {
     d->stats.codegen_ns += hn_driver_lap(&mark) - d->stats.compile_ns; /* fit.c waits */
     HN_TRY(hn_driver_wrapper(d, &d->wrapper));
     return hn_driver_image(d, d->wrapper, image);
+}
+
+hn_status hn_driver_build(hn_driver *d, hn_strbuf *image) {
+    HN_TRY(build(d, image));
+    return hn_driver_tables_end(d, image);
 }
 
 hn_status hn_compiled_create(const char *weights_path, hn_compiled **out) {
@@ -159,6 +165,8 @@ hn_status hn_compile_graph(hn_graph *graph, hn_service *service, const hn_compil
     hn_compiled *c = NULL;
     hn_status status = hn_compiled_create(NULL, &c);
     if (!status) status = hn_driver_targets(&d);
+    if (!status) status = hn_driver_tables_open(&d);
+    d.stats.nodes_imported = graph->nodes.count - 1;
     if (!status) status = hn_driver_passes(&d);
     if (!status) d.stats.opt_ns = hn_now_ns() - begin;
     if (!status) status = hn_driver_build(&d, &c->image);

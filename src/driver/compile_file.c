@@ -248,13 +248,15 @@ static hn_status import_and_build(file_job *j, hn_compiled *c) {
 static hn_status compile_cached(file_job *j, hn_compiled *c) {
     hn_options *options = &j->driver.options;
     HN_TRY(hn_driver_targets(&j->driver));
+    HN_TRY(hn_driver_tables_open(&j->driver));
+    const bool tells = hn_options_uncached(options) || hn_tables_are_wanted(&j->driver.tables);
     if (is_verified_first(j)) HN_TRY(j->file->importer->verify_all(j->file, hn_driver_cpu_count()));
     bool has_key = false;
     if (!HN_OPT(options, source_dir)) HN_TRY(find_key(j, &has_key));
-    j->bypass = HN_OPT(options, no_cache)      ? HN_BYPASS_OFF
-                : hn_options_uncached(options) ? HN_BYPASS_OPTIONS
-                : has_key                      ? HN_BYPASS_NONE
-                                               : HN_BYPASS_NO_KEY;
+    j->bypass = HN_OPT(options, no_cache) ? HN_BYPASS_OFF
+                : tells                   ? HN_BYPASS_OPTIONS
+                : has_key                 ? HN_BYPASS_NONE
+                                          : HN_BYPASS_NO_KEY;
     j->is_cached = j->bypass == HN_BYPASS_NONE;
     return look_up(j, true, c) ? NULL : import_and_build(j, c);
 }
@@ -384,6 +386,7 @@ hn_status hn_compile_kept(const char *path, const hn_compile_options *options, h
     hn_status status = job_open(job, path, (hn_str){0}, options);
     if (!status) status = hn_compiled_create(path, &c);
     if (!status) status = hn_driver_targets(&job->driver);
+    if (!status) status = hn_driver_tables_open(&job->driver);
     if (!status) status = import_and_build(job, c);
     if (!status) note_cache(job, &c->stats);
     if (!status) {

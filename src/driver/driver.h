@@ -10,6 +10,7 @@
 #include "henry/program.h"
 #include "ir/graph.h"
 #include "metrics/metrics.h"
+#include "metrics/tables.h"
 #include "opt/pass.h"
 #include "sched/sched.h"
 #include "service/service.h"
@@ -63,6 +64,7 @@ typedef struct hn_driver {
     hn_service *service;
     hn_compile_stats stats;
     hn_metrics metrics;
+    hn_tables tables;               /* rows so far, of those that are wanted */
     const hn_driver_limits *limits; /* NULL: the usual, all there is */
     hn_str key;                     /* what the image records of the key, or empty; borrowed */
     /* compilations in flight, of all levels */
@@ -153,6 +155,19 @@ void hn_kept_destroy(hn_kept *kept); /* NULL is allowed */
  * `graph`, its arena and sym are the caller's; `service` is borrowed. */
 hn_status hn_compile_graph(hn_graph *graph, hn_service *service, const hn_compile_options *options,
                            hn_compiled **out) HN_MUST_USE;
+
+/* tables.c: rows of metric tables; nothing where none is wanted. */
+/* Which are wanted. Errors: invalid-argument. */
+hn_status hn_driver_tables_open(hn_driver *d) HN_MUST_USE;
+/* When the graph is there: rows belong to this program. */
+void hn_driver_tables_begin(hn_driver *d);
+hn_status hn_driver_tables_pass(hn_driver *d, const char *name, uint32_t number, int64_t ns,
+                                uint32_t nodes_before) HN_MUST_USE;
+hn_status hn_driver_tables_plan(hn_driver *d, const hn_wrapper *w,
+                                const hn_memory_plan *plan) HN_MUST_USE;
+/* At the end: everything else, and all rows go to their files. `image`: NULL or empty: there is
+ * none. */
+hn_status hn_driver_tables_end(hn_driver *d, const hn_strbuf *image) HN_MUST_USE;
 
 /* Text for --dump-after; nothing when `stage` is not the one asked for. */
 void hn_driver_dump_graph(hn_driver *d, const char *stage);

@@ -59,5 +59,6 @@ hn_status hn_driver_plan(hn_driver *d, hn_wrapper *w, hn_memory_plan *out) {
     if (options.pool != HN_POOL_NONE) HN_TRY(hn_wrapper_reuse(w));
     HN_TRY(hn_wrapper_plan_with(w, &options, out));
     HN_TRY(hn_wrapper_verify(w));
+    HN_TRY(hn_driver_tables_plan(d, w, out));
     return dump(d, w, out);
 }

@@ -102,6 +102,9 @@ static const hn_option_row rows[] = {
      "how many compilers run at once; the units are the same"},
     {ROW(no_standby), HN_OPTION_FREE, NULL, NULL,
      "how compilers are started; the units are the same"},
+    {ROW(metric_tables), HN_OPTION_FREE, NULL, NULL,
+     "with tables, from wherever they are named, the graph cache is left out: compile_file.c"},
+    {ROW(metric_dir), HN_OPTION_FREE, NULL, NULL, "where rows go"},
     {ROW(progress), HN_OPTION_FREE, NULL, NULL, "tells, and is told nothing"},
     {ROW(progress_context), HN_OPTION_FREE, NULL, NULL, "as progress"},
 };

@@ -113,13 +113,18 @@ hn_status hn_driver_pass_run(hn_graph *graph, const char *name, hn_arena *scratc
 static hn_status run_pass(hn_driver *d, const pass_row *row, hn_limit *limit) {
     const hn_operations *operations =
         d->level_count ? d->levels[0].target.kind->limits->operations : NULL;
+    const uint32_t nodes = d->graph->nodes.count - 1;
+    const int64_t begin = hn_now_ns();
     hn_status status = run_checked(row, d->graph, operations, limit, &d->scratch);
+    const int64_t ns = hn_now_ns() - begin;
     hn_driver_dump_graph(d, row->name);
-    return status ? hn_status_annotate(status, "pass '%s'", row->name) : NULL;
+    if (status) return hn_status_annotate(status, "pass '%s'", row->name);
+    return hn_driver_tables_pass(d, row->name, (uint32_t)(row - passes), ns, nodes);
 }
 
 hn_status hn_driver_passes(hn_driver *d) {
     hn_driver_dump_graph(d, "import");
+    hn_driver_tables_begin(d);
     HN_TRY(hn_graph_note_weights(d->graph));
     const uint32_t last = d->limits ? d->limits->pass : hn_driver_last_pass();
     for (uint32_t k = 0; k <= last; k++)

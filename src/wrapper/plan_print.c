@@ -5,9 +5,8 @@
  * alive as a curve, and the largest sum of these, below which no plan can be, as a dashed line. */
 #include "wrapper/plan_print.h"
 
-#include "wrapper/lifetime.h"
 #include "wrapper/names.h"
-#include "wrapper/slots.h"
+#include "wrapper/plan_list.h"
 
 #include <inttypes.h>
 
@@ -20,13 +19,6 @@ enum {
     LABEL_WIDTH = 60, /* boxes that have room for their name */
     LABEL_HEIGHT = 11
 };
-
-typedef struct box {
-    hn_wbuf buffer;
-    uint32_t first, end; /* lines */
-    int64_t at, bytes;
-    hn_str node; /* that writes it first, or the name of the buffer */
-} box;
 
 typedef struct panel {
     const char *kind; /* "workspace", "pool" or "input" */
@@ -41,10 +33,8 @@ typedef struct plan_printer {
     const hn_memory_plan *plan;
     hn_arena *arena;
     hn_strbuf *out;
-    hn_wlives lives;
-    box *boxes; /* per buffer; bytes 0: it has no place */
-    uint32_t *spaces;
-    int64_t *live; /* per line, of the panel at hand */
+    hn_plan_box *boxes; /* per buffer */
+    int64_t *live;      /* per line, of the panel at hand */
     struct {
         panel *items;
         uint32_t count, cap;
@@ -59,48 +49,13 @@ static int64_t hint(const plan_printer *p, hn_expr e) {
     return value > 0 ? value : 0;
 }
 
-static hn_str node_name(const plan_printer *p, const hn_line *line) {
-    const hn_graph *g = p->w->graph;
-    const uint32_t origin = hn_wrapper_origin(p->w, line->origin);
-    return g && origin ? g->origins.items[origin].node : HN_STR("");
-}
-
-/* The name of a buffer, or of the node whose line writes it first. */
-static void find_names(plan_printer *p) {
-    for (uint32_t i = p->w->lines.count; i-- > 0;) {
-        const hn_line *line = &p->w->lines.items[i];
-        for (uint32_t k = 0; k < line->operand_count; k++)
-            if (line->operands[k].written)
-                p->boxes[hn_wrapper_root(p->w, line->operands[k].buffer)].node = node_name(p, line);
-        if (line->workspace) p->boxes[line->workspace].node = node_name(p, line);
-        if (line->kind == HN_LINE_COPY)
-            p->boxes[hn_wrapper_root(p->w, line->buffer)].node = node_name(p, line);
-    }
+static hn_status find_boxes(plan_printer *p) {
+    HN_NEW(p->arena, p->live, (size_t)p->w->lines.count + 2);
+    HN_TRY(hn_memory_plan_boxes(p->w, p->plan, p->arena, &p->boxes));
     for (hn_wbuf b = 1; b < p->w->buffers.count; b++) {
         const hn_wbuffer *f = &p->w->buffers.items[b];
-        if (f->name.len || f->node.len) p->boxes[b].node = f->name.len ? f->name : f->node;
-    }
-}
-
-static hn_status find_boxes(plan_printer *p) {
-    const hn_wrapper *w = p->w;
-    HN_NEW(p->arena, p->boxes, w->buffers.count);
-    HN_NEW(p->arena, p->spaces, w->buffers.count);
-    HN_NEW(p->arena, p->live, (size_t)w->lines.count + 2);
-    HN_TRY(hn_wrapper_lives(w, p->arena, &p->lives));
-    find_names(p);
-    for (hn_wbuf b = 1; b < w->buffers.count; b++) {
-        const hn_wbuffer *f = &w->buffers.items[b];
-        const hn_wlife *life = &p->lives.buffers[b];
-        box *x = &p->boxes[b];
-        x->buffer = b, x->first = life->first, x->end = life->end;
-        if (f->kind == HN_WBUF_OUTPUT && !p->plan->pools[b] && life->used)
+        if (f->kind == HN_WBUF_OUTPUT && !p->plan->pools[b] && p->boxes[b].is_used)
             p->outputs_apart += hint(p, f->bytes);
-        if (!p->plan->offsets[b] || !life->used) continue;
-        p->spaces[b] =
-            p->plan->pools[b] ? HN_DEVICE_KIND_COUNT + p->plan->pools[b] : 1 + (uint32_t)f->device;
-        x->at = hint(p, p->plan->offsets[b]);
-        x->bytes = hint(p, hn_wrapper_placed_bytes(w, b));
     }
     return NULL;
 }
@@ -111,17 +66,17 @@ static int64_t find_live(plan_printer *p, uint32_t space) {
     int64_t most = 0;
     memset(p->live, 0, ((size_t)p->w->lines.count + 2) * sizeof *p->live);
     for (hn_wbuf b = 1; b < p->w->buffers.count; b++) {
-        const box *x = &p->boxes[b];
-        if (p->spaces[b] != space || !x->bytes) continue;
+        const hn_plan_box *x = &p->boxes[b];
+        if (p->boxes[b].space != space || !x->bytes) continue;
         const int64_t bytes = (x->bytes + 63) / 64 * 64;
         p->live[x->first] += bytes, p->live[x->end + 1] -= bytes;
     }
     for (uint32_t i = 0; i < p->w->lines.count; i++) { /* a result in the place of an operand */
         const hn_line *line = &p->w->lines.items[i];
-        if (line->kind != HN_LINE_REUSE || p->spaces[line->buffer] != space ||
-            p->spaces[line->from] != space)
+        if (line->kind != HN_LINE_REUSE || p->boxes[line->buffer].space != space ||
+            p->boxes[line->from].space != space)
             continue;
-        const box *from = &p->boxes[line->from], *to = &p->boxes[line->buffer];
+        const hn_plan_box *from = &p->boxes[line->from], *to = &p->boxes[line->buffer];
         const int64_t bytes = (to->bytes < from->bytes ? to->bytes : from->bytes) + 63;
         if (from->end < to->first) continue;
         p->live[to->first] -= bytes / 64 * 64, p->live[from->end + 1] += bytes / 64 * 64;
@@ -183,7 +138,7 @@ static double y_of(const panel *x, double top, int64_t offset) {
 }
 
 /* Neighbours in the program have other colours. */
-static void put_box(const plan_printer *p, const panel *x, double top, const box *b) {
+static void put_box(const plan_printer *p, const panel *x, double top, const hn_plan_box *b) {
     const double left = x_of(p, b->first), right = x_of(p, b->end + 1);
     const double high = y_of(x, top, b->at + b->bytes), low = y_of(x, top, b->at);
     const hn_wbuf_kind kind = p->w->buffers.items[b->buffer].kind;
@@ -239,7 +194,7 @@ static void put_panel(plan_printer *p, const panel *x, double top) {
                      "</text><text x=\"4\" y=\"%.1f\">0</text>\n",
                      LEFT, top, WIDTH, PANEL_HEIGHT, top + 8, x->bytes, top + PANEL_HEIGHT);
     for (hn_wbuf b = 1; b < p->w->buffers.count; b++)
-        if (p->spaces[b] == x->space && p->boxes[b].bytes) put_box(p, x, top, &p->boxes[b]);
+        if (p->boxes[b].space == x->space && p->boxes[b].bytes) put_box(p, x, top, &p->boxes[b]);
     put_curve(p, x, top);
 }
 
@@ -280,13 +235,13 @@ static void put_json_panel(const plan_printer *p, const panel *x) {
 /* Which panel a buffer lies in; -1: it has memory of its own. */
 static int panel_of(const plan_printer *p, hn_wbuf b) {
     for (uint32_t k = 0; k < p->panels.count; k++)
-        if (p->boxes[b].bytes && p->panels.items[k].space == p->spaces[b]) return (int)k;
+        if (p->boxes[b].bytes && p->panels.items[k].space == p->boxes[b].space) return (int)k;
     return -1;
 }
 
 static void put_json_buffer(const plan_printer *p, hn_wbuf b) {
     const hn_wbuffer *f = &p->w->buffers.items[b];
-    const box *x = &p->boxes[b];
+    const hn_plan_box *x = &p->boxes[b];
     hn_strbuf_printf(p->out, "{\"buffer\": %u, \"kind\": \"%s\", \"name\": ", b,
                      hn_wbuf_kind_names[f->kind]);
     put_string(p->out, x->node);
@@ -315,7 +270,7 @@ static void put_json(const plan_printer *p) {
     for (hn_wbuf b = 1; b < p->w->buffers.count; b++) {
         const hn_wbuf_kind kind = p->w->buffers.items[b].kind;
         const bool is_made = hn_wbuf_is_inner(kind) || kind == HN_WBUF_OUTPUT;
-        if (!is_made || !p->lives.buffers[b].used) continue;
+        if (!is_made || !p->boxes[b].is_used) continue;
         hn_strbuf_puts(p->out, separator);
         put_json_buffer(p, b);
         separator = ",\n ";

@@ -260,9 +260,11 @@ int tool_cmd_bench(const tool_options *options) {
     hn_status status = tool_device_check(options);
     b.subjects = calloc(options->args.count, sizeof *b.subjects);
     if (!b.subjects && !status) status = HN_ERROR(HN_OUT_OF_MEMORY, "out of memory");
+    tool_options load = *options;
+    load.profile |= tool_tables_time_steps(options);
     for (uint32_t k = 0; k < options->args.count && !status; k++) {
         b.count++;
-        status = tool_model_load(options, options->args.items[k], &b.subjects[k].model);
+        status = tool_model_load(&load, options->args.items[k], &b.subjects[k].model);
         if (!status)
             status =
                 hn_status_annotate(prepare(&b, &b.subjects[k]), "'%s'", options->args.items[k]);
@@ -270,6 +272,9 @@ int tool_cmd_bench(const tool_options *options) {
     if (!status) status = tool_random_check(&b.random);
     if (!status) status = measure(&b);
     if (!status) status = find_rooflines(&b);
+    for (uint32_t k = 0; k < b.count && !status; k++)
+        status = tool_tables_of_bench(options, &b.subjects[k].model, b.subjects[k].inputs,
+                                      b.subjects[k].input_count, b.rounds);
     for (uint32_t k = 0; k < b.count && !status; k++)
         qsort(b.subjects[k].times, (size_t)b.rounds, sizeof(int64_t), by_value);
     if (!status && (options->json || options->stats)) status = report_json(&b);

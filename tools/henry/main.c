@@ -103,6 +103,8 @@ static const tool_variable variables[] = {
     {"HENRY_THREADS", "threads of a run"},
     {"HENRY_DEBUG_TENSORS", "what is printed, saved or checked of the tensors of each step"},
     {"HENRY_POOL_FILL", "what is in the memory of temporaries and outputs before a run"},
+    {"HENRY_METRIC_TABLES", "metric tables to which compilations add rows"},
+    {"HENRY_METRIC_DIR", "the folder of their files; the default is the current one"},
     {"HENRY_LOG", "log messages: a level, or areas with levels"},
     {"HENRY_CC", "the C compiler; the default is the first of gcc, clang, cc"},
     {"HENRY_CXX", "the C++ compiler; the default is the first of g++, clang++, c++"},
@@ -235,9 +237,11 @@ static int run_command(const tool_command *command, const tool_options *options)
         return tool_usage(command->name, "expected: henry %s%s%s", command->name,
                           *command->synopsis ? " " : "", command->synopsis);
     int code = set_log(command, options->log);
+    if (code == TOOL_OK) code = tool_tables_check(command->name, options);
     if (code != TOOL_OK) return code;
     if (options->trace) hn_trace_start();
     code = command->run(options);
+    if (code == TOOL_OK) tool_tables_say(options);
     if (options->trace) {
         int written = tool_report(hn_trace_write(options->trace));
         if (code == TOOL_OK) code = written;
@@ -245,10 +249,11 @@ static int run_command(const tool_command *command, const tool_options *options)
     return code;
 }
 
-/* henry help [COMMAND | --man] */
+/* henry help [COMMAND | tables | --man] */
 static int help_command(const char *about) {
     if (!about) return show(tool_help_overview);
     if (strcmp(about, "--man") == 0) return show(tool_help_man);
+    if (strcmp(about, "tables") == 0) return show(tool_help_tables);
     const tool_command *command = find_command(about);
     return command ? print_help(command) : refuse_command(about);
 }

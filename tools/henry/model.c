@@ -172,6 +172,8 @@ void tool_compile_options(const tool_options *options, hn_compile_options *out) 
     out->threads = count_or_zero(options->threads);
     out->target = target_of(options);
     out->verify = options->verify;
+    out->metric_tables = options->metric_tables;
+    out->metric_dir = options->metric_dir;
 }
 
 void tool_load_options(const tool_options *options, hn_module_options *out) {

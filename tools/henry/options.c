@@ -183,13 +183,21 @@ static const option_row rows[] = {
      "print nothing but errors", 0, 0},
     {"--stats", NULL, OPTION_TEXT, COMPILES, AT(stats), "F.json", "write the JSON object to a file",
      0, 0},
+    {"--metric-tables", NULL, OPTION_TEXT, COMPILES, AT(metric_tables), "NAMES",
+     "add rows to metric_table_NAME.csv, or .jsonl for NAME.jsonl: graph_stats,kernel_metadata,... or all (default: HENRY_METRIC_TABLES; docs/metrics.md)",
+     0, 0},
+    {"--metric-dir", NULL, OPTION_TEXT, COMPILES, AT(metric_dir), "DIR",
+     "the folder of these files (default: HENRY_METRIC_DIR, else the current one)", 0, 0},
     {"--trace", NULL, OPTION_TEXT, COMPILES | TOOL_USE_OPT | TOOL_USE_KERNEL, AT(trace), "F.json",
      "write a timeline (Chrome trace format)", 0, 0},
     {"--log", NULL, OPTION_TEXT, ALL, AT(log), "SPEC",
      "log messages, as in HENRY_LOG: \"info\" or \"cache:debug,pass:info\"", 0, 0},
     {"--help", "-h", OPTION_FLAG, ALL, AT(help), NULL, "print this text", 0, 0},
 };
-_Static_assert(sizeof rows / sizeof *rows <= 64, "tool_options.given has a bit for each row");
+_Static_assert(sizeof rows / sizeof *rows <= TOOL_OPTIONS_MAX,
+               "tool_options.given has a bit for each row");
+
+static uint64_t bit_of(const option_row *row) { return (uint64_t)1 << ((row - rows) % 64); }
 
 /* Names that options had in earlier versions. */
 static const struct {
@@ -269,12 +277,12 @@ static bool store(const tool_command *command, const option_row *row, const char
                   tool_options *out) {
     void *place = (char *)out + row->offset;
     bool good = true;
-    uint64_t bit = (uint64_t)1 << (row - rows);
-    if (out->given & bit && row->kind != OPTION_LIST && row->kind != OPTION_FLAG) {
+    uint64_t *given = &out->given[(row - rows) / 64];
+    if (*given & bit_of(row) && row->kind != OPTION_LIST && row->kind != OPTION_FLAG) {
         tool_usage(command->name, "%s is given twice; it takes one value", row->name);
         return false;
     }
-    out->given |= bit;
+    *given |= bit_of(row);
     if (row->kind == OPTION_FLAG) *(bool *)place = true;
     if (row->kind == OPTION_TEXT) *(const char **)place = value;
     if (row->kind == OPTION_INT) good = parse_int(value, place);
@@ -360,7 +368,7 @@ bool tool_options_parse(const tool_command *command, int argc, char **argv, int 
 }
 
 static bool is_given(const tool_options *options, const option_row *row) {
-    return options->given >> (row - rows) & 1;
+    return options->given[(row - rows) / 64] & bit_of(row);
 }
 
 int tool_options_check_kind(const char *command, const tool_options *options, const char *path,

@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { TOOL_OK = 0, TOOL_FAILED = 1, TOOL_USAGE = 2, TOOL_LIST_MAX = 128 };
+enum { TOOL_OK = 0, TOOL_FAILED = 1, TOOL_USAGE = 2, TOOL_LIST_MAX = 128, TOOL_OPTIONS_MAX = 128 };
 
 /* The words given to an option that may be repeated, in order. */
 typedef struct tool_list {
@@ -32,12 +32,12 @@ typedef struct tool_options {
     const char *output_dir, *output, *cache_dir, *cache_tag, *remote, *stats, *trace, *log,
         *model_name, *target, *emit, *dump_after;
     const char *device, *weights, *weights_file, *language, *key, *debug_tensors, *compare, *kernel,
-        *pool, *memory_plan, *test, *pool_fill;
+        *pool, *memory_plan, *test, *pool_fill, *metric_tables, *metric_dir;
     /* -1: not given */
     int64_t threads, repeat, compile_threads, max_bytes, index, limit, time_limit;
     double rtol, atol; /* negative: by dtype */
     /* a bit for each option of the table in options.c that is on the command line */
-    uint64_t given;
+    uint64_t given[TOOL_OPTIONS_MAX / 64];
     bool help, json, no_cache, no_fusion, no_standby, explain_fusion, profile, weights_beside,
         verify, quiet, cuda_graphs, load_all, timing, deterministic, roofline, measure;
 } tool_options;
@@ -258,6 +258,23 @@ hn_status tool_random_inputs(tool_random *random, const tool_model *model, uint3
                              hn_tensor **out) HN_MUST_USE;
 /* Each --size was of use. */
 hn_status tool_random_check(const tool_random *random) HN_MUST_USE;
+
+/* --- tables.c: metric tables --- */
+
+/* All tables, with their columns. */
+void tool_help_tables(const tool_help *help, hn_strbuf *out);
+/* 0, or the exit status after a message about names that no table has. */
+int tool_tables_check(const char *command, const tool_options *options);
+/* On standard error, where the rows of this command are, once; nothing without --metric-tables. */
+void tool_tables_say(const tool_options *options);
+/* Whether a table is wanted that steps have to be timed for. */
+bool tool_tables_time_steps(const tool_options *options);
+/* Rows of what a bench has timed in `rounds` runs of a module that was loaded with `profile`: its
+ * steps; and the kernels that are slower than those of the same model without fusion, which is
+ * compiled and run as often here. Nothing where no such table is wanted. */
+hn_status tool_tables_of_bench(const tool_options *options, const tool_model *model,
+                               hn_tensor **inputs, uint32_t input_count,
+                               int64_t rounds) HN_MUST_USE;
 
 /* timing.c */
 typedef struct tool_times {

@@ -1,0 +1,152 @@
+/* test_tables.c: the rows that a compilation adds to each metric table. */
+#include "base/file.h"
+#include "driver/driver.h"
+#include "unit/harness.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define GRAPH(inputs, nodes) "graph @g {\n" inputs nodes "}\n"
+
+/* Softmax, a product, and a reduction that cannot join: two kernels, one call, a refused fusion, a
+ * temporary. */
+static const char program[] =
+    GRAPH("  input user %x : f32[64, 1000] \"x\"\n  input user %w : f32[1000, 48] \"w\"\n",
+          "  %y = aten._softmax.default(%x, -1, false) : f32[64, 1000] at \"soft\" \"m.py:7\"\n"
+          "  %z = aten.mm.default(%y, %w) : f32[64, 48] at \"mm\" \"m.py:8\"\n"
+          "  %s = aten.cumsum.default(%z, 1) : f32[64, 48] at \"sum\" \"m.py:9\"\n"
+          "  %t = aten.sum.dim_IntList(%s, [0]) : f32[48] at \"columns\" \"m.py:10\"\n"
+          "  output user %s \"s\"\n  output user %t \"t\"\n");
+static const char copy[] = GRAPH("  input user %x : f32[8] \"x\"\n",
+                                 "  %y = aten.relu.default(%x) : f32[8]\n  output user %y \"y\"\n");
+
+typedef struct fixture {
+    char dir[PATH_MAX];
+    hn_strbuf text;
+} fixture;
+
+static void compile(fixture *f, const char *text, const char *names) {
+    hn_arena arena;
+    hn_sym *sym;
+    hn_graph *graph = NULL;
+    hn_service *service = NULL;
+    hn_compiled *c = NULL;
+    const hn_compile_options options = {
+        .threads = 2, .target = "x86-64-v3", .metric_tables = names, .metric_dir = f->dir};
+    hn_arena_init(&arena);
+    hn_strbuf_init(&f->text);
+    EXPECT_OK(hn_dir_temp(f->dir, sizeof f->dir));
+    EXPECT_OK(hn_service_create(&(hn_service_options){.cache_dir = ""}, &service));
+    EXPECT_OK(hn_sym_create(&arena, &sym));
+    EXPECT_OK(hn_graph_parse(&arena, sym, hn_str_of(text), &graph));
+    EXPECT_OK(hn_compile_graph(graph, service, &options, &c));
+    hn_compiled_release(c);
+    hn_graph_deinit(graph);
+    hn_service_destroy(service);
+    hn_arena_deinit(&arena);
+}
+
+static void teardown(fixture *f) {
+    hn_strbuf_deinit(&f->text);
+    EXPECT_OK(hn_dir_remove(f->dir));
+}
+
+/* The rows of a table, as JSON lines; "" where there are none. */
+static const char *rows_of(fixture *f, const char *table) {
+    char path[PATH_MAX + 80];
+    snprintf(path, sizeof path, "%s/metric_table_%s.jsonl", f->dir, table);
+    hn_strbuf_reset(&f->text);
+    if (!hn_file_exists(path)) return "";
+    EXPECT_OK(hn_file_read(path, &f->text));
+    return hn_strbuf_str(&f->text).ptr;
+}
+
+static uint32_t count(const char *text, const char *part) {
+    uint32_t found = 0;
+    for (const char *at = text; (at = strstr(at, part)); at++) found++;
+    return found;
+}
+
+static void expect(fixture *f, const char *table, const char *const *parts) {
+    const char *rows = rows_of(f, table);
+    for (; *parts; parts++)
+        if (!strstr(rows, *parts)) HN_TEST_FAIL("no '%s' in %s:\n%s", *parts, table, rows);
+}
+
+TEST(each_table_has_the_rows_of_a_program) {
+    fixture f;
+    compile(&f, program, "all.jsonl");
+    expect(&f, "graph_stats",
+           (const char *const[]){"\"model\":\"g\"", "\"target\":\"x86-64-v3\"",
+                                 "\"nodes_imported\":4,", "\"calls\":1,",
+                                 "\"call_operations\":6144000,", "\"call_bytes\":460288,",
+                                 "\"num_nodes_after_fusion\":4,", "\"kernels\":3,", NULL});
+    EXPECT_INT(count(rows_of(&f, "graph_stats"), "\n"), 1);
+    expect(&f, "kernel_metadata",
+           (const char *const[]){
+               "\"kernel_category\":\"reduction\",\"form\":\"rows",
+               "\"size_hints\":\"64 1000\",\"sizes\":\"64 1000\",\"xnumel\":64,\"rnumel\":1000,",
+               "\"kernel_args_num_gb\":0.000512,\"read_bytes\":256000,\"written_bytes\":256000,",
+               "\"vectorized\":true", "\"registers\":null", "\"origins\":\"soft\"}",
+               "\"kernel_name\":\"matmul\",\"kernel_category\":\"call\",\"form\":null",
+               "\"operations\":6144000,\"predicted_ns\":null", NULL});
+    EXPECT_INT(count(rows_of(&f, "kernel_metadata"), "\n"), 4);
+    expect(&f, "fusions_refused",
+           (const char *const[]){"\"node2_name\":\"columns\"", "\"failure_reason\":\"",
+                                 "\"explanation\":\"", "\"saved_bytes\":", NULL});
+    expect(
+        &f, "pass_stats",
+        (const char *const[]){
+            "\"kind\":\"pass\",\"name\":\"functionalize\",\"number\":0,\"ns\":", "\"name\":\"dce\"",
+            "\"kind\":\"phase\",\"name\":\"sched\"", "\"nodes_before\":4,", NULL});
+    expect(&f, "memory_plan",
+           (const char *const[]){
+               "\"kind\":\"temp\",\"dtype\":\"f32\",\"device\":\"cpu\",\"space\":\"workspace\"",
+               "\"bytes\":256000", "\"first_line\":", NULL});
+    EXPECT_STR(rows_of(&f, "kernel_autotune"), "");
+    teardown(&f);
+}
+
+/* Rows, then columns of the result. */
+static const char crosswise[] =
+    GRAPH("  input user %x : f32[640, 400] \"x\"\n",
+          "  %s = aten._softmax.default(%x, -1, false) : f32[640, 400] at \"along\" \"m.py:1\"\n"
+          "  %t = aten._softmax.default(%s, 0, false) : f32[640, 400] at \"down\" \"m.py:2\"\n"
+          "  output user %s \"s\"\n  output user %t \"t\"\n");
+
+TEST(loops_that_do_not_line_up_are_told) {
+    fixture f;
+    compile(&f, crosswise, "fusion_failure_due_to_indexing_mismatch.jsonl");
+    expect(&f, "fusion_failure_due_to_indexing_mismatch",
+           (const char *const[]){"\"node1_name\":\"along\",\"node2_name\":\"down\"",
+                                 "\"common_buffer_names\":\"s\",\"failure_reason\":\"spaces\"",
+                                 "\"saved_bytes\":1024000}", NULL});
+    teardown(&f);
+}
+
+TEST(tables_have_no_rows_of_what_a_program_has_not) {
+    fixture f;
+    compile(&f, copy, "all.jsonl");
+    EXPECT_INT(
+        count(rows_of(&f, "graph_stats"), "\"calls\":0,\"fusions_refused\":0,\"saved_bytes\":0,"),
+        1);
+    EXPECT_INT(count(rows_of(&f, "kernel_metadata"), "\n"), 1);
+    EXPECT_STR(rows_of(&f, "fusions_refused"), "");
+    EXPECT_STR(rows_of(&f, "fusion_failure_due_to_indexing_mismatch"), "");
+    EXPECT_STR(rows_of(&f, "memory_plan"), "");
+    teardown(&f);
+}
+
+TEST(only_the_tables_that_are_named_are_written) {
+    fixture f;
+    compile(&f, program, "graph_stats.jsonl");
+    EXPECT_INT(count(rows_of(&f, "graph_stats"), "\n"), 1);
+    EXPECT_STR(rows_of(&f, "kernel_metadata"), "");
+    teardown(&f);
+    compile(&f, program, "");
+    EXPECT_STR(rows_of(&f, "graph_stats"), "");
+    teardown(&f);
+}
+
+TEST_MAIN
