@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # `make bench`: measures, prints the table of figures and keeps it in bench/RESULTS.md.
 #
-#     bench/run.sh [PART]...         kernels steps threads bundle service cache startup peers norms fusion; default: all of them, then the table
+#     bench/run.sh [PART]...         kernels steps threads bundle service cache startup peers norms fusion roofline; default: all of them, then the table
 #
 # The peers and the exported models need PyTorch and ONNX Runtime: HENRY_BENCH_PYTHON names a Python that has them;
 # otherwise a virtual environment is made below build/bench (gigabytes, once). HENRY_BENCH_MODELS names a folder for the
@@ -12,10 +12,10 @@ cd "$(dirname "$0")/.."
 build=${BUILD:-$PWD/build}
 work=$build/bench
 models=${HENRY_BENCH_MODELS:-$work/models}
-parts=${*:-kernels steps threads bundle service cache startup peers norms fusion}
+parts=${*:-kernels steps threads bundle service cache startup peers norms fusion roofline}
 mkdir -p "$work"
 for part in $parts; do
-    case $part in kernels | steps | threads | bundle | service | cache | startup | peers | norms | fusion) ;; *) sed -n '2,4s/^# \{0,1\}//p' "$0" >&2; exit 2 ;; esac
+    case $part in kernels | steps | threads | bundle | service | cache | startup | peers | norms | fusion | roofline) ;; *) sed -n '2,4s/^# \{0,1\}//p' "$0" >&2; exit 2 ;; esac
 done
 
 # Figures of a warm start are of this run, not of a cache that grew before it.
@@ -23,7 +23,7 @@ HENRY_CACHE_DIR=$(mktemp -d "${TMPDIR:-/tmp}/henry-bench-XXXXXX")
 export HENRY_CACHE_DIR
 trap 'rm -rf "$HENRY_CACHE_DIR"' EXIT
 
-needs_models() { case " $parts " in *" cache "* | *" startup "* | *" peers "* | *" norms "* | *" fusion "*) true ;; *) false ;; esac; }
+needs_models() { case " $parts " in *" cache "* | *" startup "* | *" peers "* | *" norms "* | *" fusion "* | *" roofline "*) true ;; *) false ;; esac; }
 
 find_python() {
     python=${HENRY_BENCH_PYTHON:-$work/venv/bin/python}
@@ -77,6 +77,12 @@ bench_fusion() {
         "$python" bench/fusion.py --henry "$build/henry" -o "$work/fusion.jsonl" "$samples"/*/model.pt2 \
             "$models"/{gpt2_124m,bert_base,resnet50,vit_b_16,mobilenet_v3_large,llama_8x1024}{,_step}/model.pt2
     )
+}
+
+# The machine is measured anew: HENRY_CACHE_DIR is empty.
+bench_roofline() {
+    "$build/henry" bench --roofline --threads 2 --stats "$work/roofline.json" \
+        "$models"/{gpt2_124m,bert_base,resnet50,vit_b_16,mobilenet_v3_large,llama_8x1024}/model.pt2 >"$work/roofline.txt"
 }
 
 cmake --build "$build" --target bench_programs henry-worker henry >"$work/build.log" 2>&1 || { cat "$work/build.log" >&2; exit 1; }

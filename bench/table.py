@@ -2,7 +2,7 @@
 
     table.py DIRECTORY -o RESULTS.md
 
-DIRECTORY holds kernels.jsonl, ceilings.jsonl, steps.json, threads.json, bundle.json, service.json, cache.jsonl, startup.json, peers.jsonl, norms.jsonl and fusion.jsonl, as far as those parts have run. Prints the figures
+DIRECTORY holds kernels.jsonl, ceilings.jsonl, steps.json, threads.json, bundle.json, service.json, cache.jsonl, startup.json, peers.jsonl, norms.jsonl, fusion.jsonl and roofline.json, as far as those parts have run. Prints the figures
 that were asked for, each beside what was measured; RESULTS.md gets these and the tables behind them.
 """
 
@@ -245,6 +245,24 @@ def fusion_table(fusion):
     return markdown(head, rows)
 
 
+def roofline_tables(roofline):
+    """Models beside the limits of this machine, and of each the steps that lose most."""
+    models = [(pathlib.Path(m["model"]).parent.name, m["roofline"]) for m in roofline["models"]]
+    ceilings = models[0][1]["ceilings"][0]
+    rows = [[level["name"], "" if level["bytes"] is None else level["bytes"] >> 10, f"{level['read_gb_s']:.1f}", f"{level['copy_gb_s']:.1f}", f"{level['fill_gb_s']:.1f}"]
+            for level in ceilings["levels"]]
+    text = markdown(["level, GB/s", "KiB", "read", "copy", "fill"], rows)
+    text += "\n" + ", ".join(f"{name} {rate:.0f}" for name, rate in ceilings["giga_operations_per_s"].items() if rate) + " (10^9 a second).\n"
+    if ceilings["own_share"] < 0.8:
+        text += f"Other programs had {100 * (1 - ceilings['own_share']):.0f} % of the processors meanwhile: these are too low.\n"
+    rows = []
+    for name, r in models:
+        most = sorted((s for s in r["steps"] if s["is_known"]), key=lambda s: -s["lost_us"])[:3]
+        worst = ", ".join(f"{s['name'] if s['category'] == 'call' else s['category']} ({s['node']}) {s['lost_us'] / 1e3:.2f}" for s in most)
+        rows.append([name, f"{r['us'] / 1e3:.2f}", f"{r['limit_us'] / 1e3:.2f}", f"{r['limit_us'] / r['us']:.2f}", f"{r['one_step_us'] / 1e3:.2f}", worst])
+    return text + "\n" + markdown(["model, milliseconds, steps at their fastest", "steps", "limits", "of limit", "as one step", "most is lost in"], rows)
+
+
 # --- the page ---
 
 
@@ -260,7 +278,7 @@ def machine():
 
 def page(results, versions):
     yield "# Results\n"
-    yield f"Made by `make bench` on {time.strftime('%Y-%m-%d', time.gmtime())}; each part alone: `bench/run.sh kernels`, `steps`, `threads`, `bundle`, `service`, `cache`, `startup`, `peers`, `norms`, `fusion`. Medians; ratios are taken"
+    yield f"Made by `make bench` on {time.strftime('%Y-%m-%d', time.gmtime())}; each part alone: `bench/run.sh kernels`, `steps`, `threads`, `bundle`, `service`, `cache`, `startup`, `peers`, `norms`, `fusion`, `roofline`. Medians; ratios are taken"
     yield "in one run, contestants in turns (bench/README.md says how each is measured).\n"
     yield f"Machine: {machine()}."
     yield f"Peers: {versions}.\n" if versions else ""
@@ -272,6 +290,8 @@ def page(results, versions):
         yield "## Backward passes of norms\n\n" + norms_table(results["norms"])
     if results["fusion"]:
         yield "## Kernels and bytes of the same graphs\n\n" + fusion_table(results["fusion"])
+    if results["roofline"]:
+        yield "## Models beside the limits of this machine (`henry bench --roofline`, 2 threads)\n\n" + roofline_tables(results["roofline"])
     if results["startup"]:
         yield "## Start-up\n\n" + startup_table(results["startup"]["start_up"])
         yield "## Phases of a compilation, one thread\n\n" + phases_table(results["startup"]["phases"])
@@ -288,7 +308,7 @@ def main():
     parser.add_argument("directory", type=pathlib.Path)
     parser.add_argument("-o", "--output", type=pathlib.Path, required=True)
     options = parser.parse_args()
-    files = {"kernels": "kernels.jsonl", "ceilings": "ceilings.jsonl", "steps": "steps.json", "threads": "threads.json", "bundle": "bundle.json", "service": "service.json", "cache": "cache.jsonl", "startup": "startup.json", "peers": "peers.jsonl", "norms": "norms.jsonl", "fusion": "fusion.jsonl"}
+    files = {"kernels": "kernels.jsonl", "ceilings": "ceilings.jsonl", "steps": "steps.json", "threads": "threads.json", "bundle": "bundle.json", "service": "service.json", "cache": "cache.jsonl", "startup": "startup.json", "peers": "peers.jsonl", "norms": "norms.jsonl", "fusion": "fusion.jsonl", "roofline": "roofline.json"}
     results = {name: load(options.directory, file) for name, file in files.items()}
     versions = options.directory / "versions.txt"
     options.output.write_text("\n".join(page(results, versions.read_text().strip() if versions.exists() else "")))
