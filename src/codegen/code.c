@@ -14,8 +14,10 @@ void hn_kernel_code_name(hn_kernel_code *code, hn_str text) {
 }
 
 void hn_kernel_code_put(const hn_kernel_code *code, hn_strbuf *out) {
-    const char *at = strstr(code->text.ptr, placeholder);
-    hn_strbuf_append(out, code->text.ptr, (size_t)(at - code->text.ptr));
-    hn_strbuf_puts(out, code->name);
-    hn_strbuf_puts(out, at + strlen(placeholder));
+    const char *from = code->text.ptr;
+    for (const char *at; (at = strstr(from, placeholder)); from = at + strlen(placeholder)) {
+        hn_strbuf_append(out, from, (size_t)(at - from));
+        hn_strbuf_puts(out, code->name);
+    }
+    hn_strbuf_puts(out, from);
 }

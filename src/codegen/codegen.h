@@ -18,14 +18,14 @@
 typedef struct hn_kernel_code {
     hn_digest digest; /* of `text` */
     char name[24];    /* the function's name, from the digest */
-    hn_str text;      /* the function; "KERNEL" stands for the name */
+    hn_str text;      /* the function; "KERNEL" stands for the name, everywhere */
     uint32_t buffer_count, size_count;
     const hn_buf *buffers;  /* arguments, in order */
     const hn_expr *offsets; /* per argument: how many elements into the buffer it points; 0: none */
     const bool *written;    /* per buffer */
     const uint64_t *over;   /* per buffer that is written: bit k: it may lie where argument k lies,
                                see kernel/cpu_in_place.c */
-    const hn_expr *sizes;   /* size symbols, in order */
+    const hn_expr *sizes;   /* size symbols, in order; of segments what walk.h says */
     hn_expr extent;         /* parallel iterations, or groups */
     int64_t grain;          /* fewest iterations worth a thread */
     uint32_t threads;       /* of a group; 0: the kernel takes a range of iterations */

@@ -222,9 +222,7 @@ static bool may_lie_over(const hn_form *f, const hn_form_memory *writer, hn_buf 
     return false;
 }
 
-/* Whether no other argument reaches what this one does; where both are only read, it does not
- * matter. */
-static bool is_alone(const hn_form *f, hn_fmem memory) {
+bool walk_is_alone(const hn_form *f, hn_fmem memory) {
     const hn_form_memory *own = &f->memories.items[memory];
     for (hn_fmem m = 1; m < f->memories.count; m++) {
         const hn_form_memory *by = &f->memories.items[m];
@@ -237,11 +235,11 @@ static bool is_alone(const hn_form *f, hn_fmem memory) {
     return true;
 }
 
-static const char *argument_text(const walk *w, hn_fmem m) {
+const char *walk_argument_text(const walk *w, hn_fmem m) {
     const hn_language *l = w->l;
     const bool is_written = w->f->memories.items[m].is_written;
     const char *alone = is_written ? l->write_alone : l->read_alone;
-    return alone && is_alone(w->f, m) ? alone : is_written ? l->write : l->read;
+    return alone && walk_is_alone(w->f, m) ? alone : is_written ? l->write : l->read;
 }
 
 static void put_memory_arguments(walk *w) {
@@ -253,7 +251,7 @@ static void put_memory_arguments(walk *w) {
         snprintf(number, sizeof number, "%u", count++);
         begin_argument(w);
         walk_put(
-            w, argument_text(w, m), HN_DTYPE_NONE,
+            w, walk_argument_text(w, m), HN_DTYPE_NONE,
             OPERANDS(TEXT(w->l->elements[memory->dtype]), TEXT(walk_memory(m).text), TEXT(number)));
         end_argument(w);
     }
@@ -276,11 +274,13 @@ static void put_fetched_arguments(walk *w) {
 }
 
 static void put_head_arguments(walk *w, bool has_scratch) {
-    const bool is_last = w->l->scratch_is_last;
-    put_memory_arguments(w);
+    const bool is_last = w->l->scratch_is_last, has_segments = w->f->segments.count != 0;
+    if (has_segments) walk_put_segment_memories(w);
+    else put_memory_arguments(w);
     if (has_scratch && !is_last) hn_strbuf_printf(&w->out, "%s, ", w->l->scratch);
     hn_strbuf_puts(&w->out, w->l->status);
-    for (uint32_t k = 0; k < w->f->sizes.count; k++) {
+    if (has_segments) walk_put_segment_numbers(w);
+    for (uint32_t k = 0; k < w->f->sizes.count && !has_segments; k++) {
         hn_strbuf_puts(&w->out, ", ");
         put_size(w, k);
     }
@@ -294,7 +294,7 @@ static void put_begin(walk *w, const char *memory) {
 }
 
 static void put_begins(walk *w, bool has_scratch) {
-    for (hn_fmem m = 1; m < w->f->memories.count; m++)
+    for (hn_fmem m = 1; m < w->f->memories.count && !w->f->segments.count; m++)
         if (w->f->memories.items[m].space == HN_SPACE_ARGUMENT) put_begin(w, walk_memory(m).text);
     if (has_scratch) put_begin(w, "scratch");
     put_begin(w, "status");
@@ -320,7 +320,8 @@ static void put_numbers(walk *w) {
 }
 
 static void put_body(walk *w, hn_expr group_bytes) {
-    put_numbers(w);
+    if (w->f->segments.count && !w->l->fetches) walk_put_segment_choice(w);
+    else put_numbers(w);
     put_begins(w, group_bytes != 0);
     put_scratch_memories(w, group_bytes);
     put_shared_memories(w);
@@ -332,6 +333,11 @@ static void put_body(walk *w, hn_expr group_bytes) {
     put_end(w);
 }
 
+static const char *head_of(const walk *w) {
+    if (w->f->segments.count && w->l->fetches) return w->l->segments->head;
+    return walk_is_cluster(w) ? w->l->clusters->head : w->l->head;
+}
+
 /* The body first: it tells whether the function checks in 32 bits. */
 static hn_status put_function(walk *w, hn_expr group_bytes) {
     char resident[16] = "";
@@ -340,7 +346,7 @@ static hn_status put_function(walk *w, hn_expr group_bytes) {
     put_body(w, group_bytes);
     hn_strbuf body = w->out;
     hn_strbuf_init(&w->out);
-    walk_put(w, walk_is_cluster(w) ? w->l->clusters->head : w->l->head, HN_DTYPE_NONE,
+    walk_put(w, head_of(w), HN_DTYPE_NONE,
              OPERANDS(TEXT(walk_number(w->f->threads / w->f->blocks).text),
                       TEXT(walk_number(w->f->blocks).text), TEXT(resident)));
     if (w->l->fetches) put_fetched_arguments(w);
@@ -348,6 +354,7 @@ static hn_status put_function(walk *w, hn_expr group_bytes) {
     if (w->checks_narrow) walk_put_line(w, w->l->vectors->narrow_begin, HN_DTYPE_NONE, NULL);
     hn_strbuf_append(&w->out, body.ptr ? body.ptr : "", body.len);
     hn_strbuf_puts(&w->out, "}\n");
+    if (w->f->segments.count && w->l->fetches) walk_put_segment_calls(w);
     w->out.failed |= body.failed;
     hn_strbuf_deinit(&body);
     if (w->failed) return w->failed;
@@ -405,13 +412,15 @@ static hn_status finish(walk *w, hn_kernel_code *out) {
     if (!text) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory while printing a kernel");
     hn_kernel_code_name(out, (hn_str){text, w->out.len});
     HN_TRY(list_sizes(w->f, w->arena, out));
-    return list_arguments(w->f, w->arena, out);
+    HN_TRY(list_arguments(w->f, w->arena, out));
+    return walk_repeat_segments(w->f, w->arena, out);
 }
 
 hn_status hn_form_text(const hn_form *f, const hn_language *language, hn_arena *arena,
                        hn_arena *scratch, hn_kernel_code *out) {
     walk w = {.f = f, .l = language, .arena = arena, .scratch = scratch};
-    *out = (hn_kernel_code){.extent = hn_sym_mul(f->sym, f->grid, hn_sym_int(f->sym, f->blocks)),
+    const hn_expr blocks = hn_sym_int(f->sym, f->blocks);
+    *out = (hn_kernel_code){.extent = hn_sym_mul(f->sym, hn_form_grid(f), blocks),
                             .grain = f->lanes ? f->grain : 1,
                             .threads = f->lanes ? 0 : f->threads / f->blocks,
                             .scratch_bytes = scratch_bytes(f),

@@ -10,7 +10,9 @@
  *
  * Arguments: one pointer for each memory of the program, in order; `scratch` when the form has such
  * memory, where each group has a part of its own, here or last; `status`, which a failed check of an
- * index sets; then the sizes. Or they are fetched from arrays in the function.
+ * index sets; then the sizes. Or they are fetched from arrays in the function. Of several segments:
+ * the memories of all, one segment behind the other; for each, the number of groups or iterations
+ * that it and those before it have, then its sizes.
  *
  * In a template "$0" to "$4" are operands, "#" is the letter of their class and "@" the name of
  * their dtype. NULL: the language does not have it. */
@@ -96,11 +98,25 @@ typedef struct hn_stage_words {
     const char *await[HN_FORM_BATCHES_MOST + 1]; /* by how many batches may be under way */
 } hn_stage_words;
 
+/* What a language has for forms of several segments. */
+typedef struct hn_segment_words {
+    /* where arguments are fetched: the head of the function of one segment, and the function behind
+     * it that calls it. $0: segments, $1: memories and $2: numbers of each */
+    const char *head, *calls;
+    /* elsewhere: defines group, which changes, and thread; $0: type of indices */
+    const char *numbers;
+    /* defines a pointer, without a value; $0: type of elements, $1: name; the others as in the
+     * language */
+    const char *read, *write, *read_alone, *write_alone;
+    const char *take; /* it becomes the argument $1 */
+} hn_segment_words;
+
 struct hn_language {
     const char *name;                 /* for messages */
     const hn_vector_words *vectors;   /* NULL: forms of groups only */
     const hn_cluster_words *clusters; /* NULL: a group is one block */
     const hn_stage_words *stages;     /* NULL: there is no staged memory */
+    const hn_segment_words *segments; /* of every language that targets have */
 
     /* the function */
     const char *head; /* up to its arguments; $0: threads of a block, $2: behind it a comma and how

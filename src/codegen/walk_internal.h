@@ -165,7 +165,25 @@ hn_status walk_count_vectors(walk *w) HN_MUST_USE; /* w->vectors */
 void walk_put_lanes(walk *w, const hn_form_stmt *s);
 void walk_put_vector(walk *w, const hn_form_stmt *s);
 
+/* ---- walk_segments.c ---- */
+
+/* Behind the function of one segment, where arguments are fetched: the kernel. */
+void walk_put_segment_calls(walk *w);
+/* In the head, elsewhere: all memories, each with a comma behind it; all numbers, behind one. */
+void walk_put_segment_memories(walk *w);
+void walk_put_segment_numbers(walk *w);
+/* The first lines: group and thread, and the arguments of the group's segment. */
+void walk_put_segment_choice(walk *w);
+/* What a launch gives for one segment becomes what it gives for all; nothing without segments. */
+hn_status walk_repeat_segments(const hn_form *f, hn_arena *arena, hn_kernel_code *out) HN_MUST_USE;
+
 /* ---- walk.c ---- */
+
+/* Whether no other argument reaches what this one does; where both are only read, it does not
+ * matter. */
+bool walk_is_alone(const hn_form *f, hn_fmem memory);
+/* The template of an argument. */
+const char *walk_argument_text(const walk *w, hn_fmem m);
 
 /* A block, indented; what is defined in it is not known behind it, and its numbers are free again.
  */

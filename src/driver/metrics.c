@@ -26,6 +26,8 @@ static void count_kernel(hn_driver *d, const hn_kernel *kernel, const hn_kernel_
     count(d, HN_METRIC_KERNELS_GENERATED, 1);
     count(d, HN_METRIC_KERNELS_VECTORIZED, code->record.is_vectorized);
     if (kernel->loop_count > 1) count(d, HN_METRIC_LOOPS_FUSED, kernel->loop_count);
+    count(d, HN_METRIC_KERNELS_OF_SEGMENTS, kernel->segments.count != 0);
+    count(d, HN_METRIC_SEGMENTS, kernel->segments.count);
     count(d, HN_METRIC_LOCAL_BUFFERS, kernel->locals.count);
     count(d, HN_METRIC_BYTES_READ, work->traffic.read_bytes);
     count(d, HN_METRIC_BYTES_WRITTEN, work->traffic.written_bytes);

@@ -24,6 +24,8 @@ hn_status hn_form_check_place(const hn_form_stmt *stmt, hn_form_region region) H
 hn_status hn_form_check_attributes(const hn_form_stmt *stmt) HN_MUST_USE;
 hn_status hn_form_check_steps(const hn_form_stmt *stmt) HN_MUST_USE; /* of a LANES */
 hn_status hn_form_check_blocks(const hn_form *f) HN_MUST_USE;        /* of groups */
+/* verify_segments.c. Errors: internal. */
+hn_status hn_form_check_segments(const hn_form *f, hn_arena *scratch) HN_MUST_USE;
 
 /* The part of a form that an error is about. */
 typedef enum hn_form_part {

@@ -41,7 +41,7 @@ static double bytes_of(const hn_program *p, const hn_kernel *k, hn_buf b) {
     return is_local(k, b) ? 0 : (double)hn_dtype_facts(p->buffers.items[b].dtype)->size_bytes;
 }
 
-hn_form_cost hn_kernel_work(const hn_program *program, const hn_kernel *kernel) {
+static hn_form_cost work_of(const hn_program *program, const hn_kernel *kernel) {
     hn_form_cost work = {.bytes = 0};
     double rows = hint_of(program, kernel->vars, kernel->rank);
     for (uint32_t f = 0; f < kernel->phases.count; f++) {
@@ -60,6 +60,17 @@ hn_form_cost hn_kernel_work(const hn_program *program, const hn_kernel *kernel) 
             work.bytes += each * bytes_of(program, kernel, phase->columns.items[s].buffer);
             work.operations += elems;
         }
+    }
+    return work;
+}
+
+hn_form_cost hn_kernel_work(const hn_program *program, const hn_kernel *kernel) {
+    hn_form_cost work = {.bytes = 0};
+    if (!kernel->segments.count) return work_of(program, kernel);
+    for (uint32_t s = 0; s < kernel->segments.count; s++) {
+        const hn_form_cost own = work_of(program, kernel->segments.items[s].alone);
+        work.bytes += own.bytes;
+        work.operations += own.operations;
     }
     return work;
 }

@@ -95,14 +95,16 @@ static uint32_t maybe_empty(const hn_cpu_phase *ph) {
 void hn_cpu_choose_loop(hn_cpu_phase *ph) {
     hn_cpu_lane_loop *loop = &ph->loop;
     uint32_t lanes = ph->plan->lanes;
-    int64_t extent = hn_cpu_known(ph->plan, hn_cpu_extent(ph->plan, ph->lane));
+    const hn_expr elems = hn_cpu_extent(ph->plan, ph->lane);
+    int64_t extent = hn_cpu_known(ph->plan, elems);
     loop->unroll = choose_unroll(ph, extent);
     if (extent == 0) extent = -1; /* the body is there all the same: it names the buffers */
     uint32_t step = lanes * loop->unroll;
     loop->has_unrolled = loop->unroll > 1 && !(extent >= 0 && extent < step);
     loop->has_single =
         !(extent >= 0 && (extent < lanes || (loop->unroll > 1 && extent % step == 0)));
-    loop->rest = extent >= 0 && extent % lanes == 0 ? HN_CPU_REST_NONE : HN_CPU_REST_MASKED;
+    const int64_t divisor = hn_sym_divisor(ph->plan->sym, elems);
+    loop->rest = divisor && divisor % lanes == 0 ? HN_CPU_REST_NONE : HN_CPU_REST_MASKED;
     if (overlaps(ph, extent)) loop->rest = HN_CPU_REST_OVERLAPPING, loop->has_single = false;
     ph->maybe_empty = maybe_empty(ph);
 }

@@ -23,7 +23,11 @@ const hn_gpu_facts hn_gpu_facts_common = {
                .mixed_columns_max = 8192,
                .mixed_all_columns_max = 8192,
                .mixed_shares_slabs = true,
-               .again_min_bytes = 1 << 20},
+               .again_min_bytes = 1 << 20,
+               /* 1024 bytes, of which a memory takes 16: what every device has */
+               .segment_arguments_max = 62,
+               .segment_waiting_bytes = 64 << 10,
+               .segment_vector_elems = 8},
     .warp = 32,
     .shuffle = 1,
     .threads_max = 256,
@@ -158,7 +162,10 @@ static const hn_operations nvidia_operations = {
                    .mixed_columns_max = 16384,                                                     \
                    .mixed_all_columns_max = 32768,                                                 \
                    .mixed_shares_slabs = true,                                                     \
-                   .again_min_bytes = 1 << 20},                                                    \
+                   .again_min_bytes = 1 << 20,                                                     \
+                   .segment_arguments_max = 500, /* 4096 bytes, of which each takes 8 */           \
+                   .segment_waiting_bytes = 64 << 10,                                              \
+                   .segment_vector_elems = 8},                                                     \
         .warp = 32, .shuffle = 32, .threads_max = 1024, .blocks_max = (clusters),                  \
         .blocks_row_elems = 8192, .shared_bytes = 48 << 10, .shared_all_bytes = (shared_kb) << 10, \
         .staged_bytes = (staged_kb) << 10, .staged_row_elems = 8192, .registers = 65536,           \
@@ -198,7 +205,9 @@ const hn_gpu_facts hn_gpu_facts_sm_120 = NVIDIA_FACTS(170, 1536, 24, 8, 100, 96,
                    .mixed_min_rows = 16,                                                           \
                    .mixed_columns_max = 32768,                                                     \
                    .mixed_all_columns_max = 32768,                                                 \
-                   .again_min_bytes = 1 << 20},                                                    \
+                   .again_min_bytes = 1 << 20,                                                     \
+                   .segment_arguments_max = 1 << 16,                                               \
+                   .segment_waiting_bytes = 64 << 10},                                             \
         .line_bytes = 64, .first_cache_bytes = (first_cache), .second_cache_bytes = 1 << 19,       \
         .bytes_per_ns = 24, .ops_per_ns = 32, .pipelined_gain = 1.2, .split_gain = 1.5,            \
         .tile_gain = 2, .wide_tile_gain = 1.5, .strip_gain = 2.3, .grain_work = 40000,             \

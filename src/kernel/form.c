@@ -297,6 +297,44 @@ void hn_form_if_aligned(hn_form *f, hn_fmem memory) {
     (void)hn_form_add(f, (hn_form_stmt){.kind = HN_FORM_IF_ALIGNED, .memory = memory});
 }
 
+/* ---- segments ---- */
+
+uint32_t hn_form_argument_count(const hn_form *f) {
+    uint32_t count = 0;
+    for (hn_fmem m = 1; m < f->memories.count; m++)
+        count += f->memories.items[m].space == HN_SPACE_ARGUMENT;
+    return count;
+}
+
+static hn_status push_segment(hn_form *f, const hn_buf *buffers, hn_expr length) {
+    const uint32_t count = hn_form_argument_count(f);
+    hn_buf *kept;
+    HN_NEW(f->arena, kept, count);
+    for (uint32_t k = 0; k < count; k++) kept[k] = buffers[k];
+    HN_PUSH(f->arena, &f->segments, ((hn_form_segment){.buffers = kept, .length = length}));
+    return NULL;
+}
+
+void hn_form_segment_add(hn_form *f, const hn_buf *buffers, hn_expr length) {
+    hn_status status = push_segment(f, buffers, length);
+    if (status) fail(f, status);
+}
+
+hn_expr hn_form_in_segment(const hn_form *f, uint32_t k, hn_expr e) {
+    const hn_expr length = f->segments.count ? f->segments.items[k].length : 0;
+    return length ? hn_sym_subst(f->sym, e, &f->segment_length, &length, 1) : e;
+}
+
+hn_expr hn_form_grid(const hn_form *f) {
+    if (!f->segments.count) return f->grid;
+    hn_expr all = hn_sym_int(f->sym, 0);
+    for (uint32_t k = 0; k < f->segments.count; k++)
+        all = hn_sym_add(f->sym, all, hn_form_in_segment(f, k, f->grid));
+    return all;
+}
+
+/* ---- the end ---- */
+
 hn_status hn_form_end(hn_form *f) {
     hn_status status = f->failed;
     f->failed = NULL;

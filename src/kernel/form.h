@@ -250,6 +250,12 @@ typedef struct hn_form_sizes {
     uint32_t count, cap;
 } hn_form_sizes;
 
+/* One of several runs of the same body, on other memory. */
+typedef struct hn_form_segment {
+    const hn_buf *buffers; /* of the arguments, in order */
+    hn_expr length;        /* what hn_form.segment_length is in it; 0: there is none */
+} hn_form_segment;
+
 typedef struct hn_form {
     hn_arena *arena;
     hn_sym *sym;
@@ -279,6 +285,14 @@ typedef struct hn_form {
         uint32_t count, cap;
     } stmts;     /* [0] unused */
     hn_fid body; /* first statement */
+    /* None: the form is run as it is. Else memories, grid and body are what all segments have in
+     * common: each runs them with buffers and a length of its own, in any order or at once. No
+     * segment touches a buffer that another one writes. Arguments have the buffers of the first */
+    struct {
+        hn_form_segment *items;
+        uint32_t count, cap;
+    } segments;
+    hn_expr segment_length; /* a symbol of a size; 0: there is none */
     hn_form_cost cost;
     const char
         *shape; /* the planner's name of it, static: "rows"; NULL: none. No part of the text */
@@ -350,9 +364,18 @@ void hn_form_prefetch(hn_form *f, hn_fmem memory, hn_expr index, hn_form_fetch f
                       uint32_t every);
 void hn_form_transpose_into(hn_form *f, hn_fmem memory, hn_expr index, hn_form_transpose transpose);
 void hn_form_if_aligned(hn_form *f, hn_fmem memory);
+/* Behind all arguments: `buffers` has one for each. */
+void hn_form_segment_add(hn_form *f, const hn_buf *buffers, hn_expr length);
 /* Every block but the outermost must be closed. Errors: the first of building; those of
  * hn_form_verify. */
 hn_status hn_form_end(hn_form *f) HN_MUST_USE;
+
+/* Memories of the program that one segment, or a form without segments, has. */
+uint32_t hn_form_argument_count(const hn_form *f);
+/* An expression of the form as it is in segment `k`. */
+hn_expr hn_form_in_segment(const hn_form *f, uint32_t k, hn_expr e);
+/* Groups or iterations of all segments together. */
+hn_expr hn_form_grid(const hn_form *f);
 
 /* Whether is_narrow may be said of a form that is built. */
 bool hn_form_fits_words(const hn_form *f);

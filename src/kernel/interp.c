@@ -284,8 +284,9 @@ static void sum_moved(const hn_run *r, hn_form_moved *out) {
     }
 }
 
-hn_status hn_form_run_counted(const hn_form *f, const hn_ref_sizes *sizes, hn_ref_buffer *buffers,
-                              bool *out_index_fault, hn_form_moved *out_moved) {
+/* A form without segments. */
+static hn_status run_one(const hn_form *f, const hn_ref_sizes *sizes, hn_ref_buffer *buffers,
+                         bool *out_index_fault, hn_form_moved *out_moved) {
     hn_arena arena;
     hn_arena_init(&arena);
     hn_run r = {
@@ -295,6 +296,73 @@ hn_status hn_form_run_counted(const hn_form *f, const hn_ref_sizes *sizes, hn_re
     if (!status && out_moved) sum_moved(&r, out_moved);
     hn_arena_deinit(&arena);
     return status;
+}
+
+/* --- segments --- */
+
+/* A segment as a form of its own, and the sizes that it has. */
+static hn_status take_segment(const hn_form *f, uint32_t k, const hn_ref_sizes *sizes,
+                              hn_arena *arena, hn_form *out, hn_ref_sizes *out_sizes) {
+    const hn_form_segment *segment = &f->segments.items[k];
+    uint32_t number = 0, count = sizes->count;
+    hn_expr *symbols;
+    int64_t *values;
+    *out = *f;
+    out->segments.count = 0;
+    HN_NEW(arena, out->memories.items, f->memories.count);
+    for (hn_fmem m = 0; m < f->memories.count; m++) {
+        out->memories.items[m] = f->memories.items[m];
+        if (m && f->memories.items[m].space == HN_SPACE_ARGUMENT)
+            out->memories.items[m].buffer = segment->buffers[number++];
+    }
+    HN_NEW(arena, symbols, count + 1);
+    HN_NEW(arena, values, count + 1);
+    for (uint32_t s = 0; s < count; s++)
+        symbols[s] = sizes->symbols[s], values[s] = sizes->values[s];
+    if (segment->length) {
+        symbols[count] = f->segment_length;
+        if (!hn_sym_eval(f->sym, segment->length, symbols, values, count, &values[count]))
+            return HN_ERROR(HN_INTERNAL, "the length of segment %u has no value", k);
+        count++;
+    }
+    *out_sizes = (hn_ref_sizes){.symbols = symbols, .values = values, .count = count};
+    return NULL;
+}
+
+static hn_status run_segment(const hn_form *f, uint32_t k, const hn_ref_sizes *sizes,
+                             hn_ref_buffer *buffers, bool *out_index_fault,
+                             hn_form_moved *out_moved) {
+    hn_arena arena;
+    hn_form own;
+    hn_ref_sizes own_sizes;
+    hn_arena_init(&arena);
+    hn_status status = take_segment(f, k, sizes, &arena, &own, &own_sizes);
+    if (!status) status = run_one(&own, &own_sizes, buffers, out_index_fault, out_moved);
+    hn_arena_deinit(&arena);
+    return status ? hn_status_annotate(status, "segment %u", k) : NULL;
+}
+
+/* One after the other: the verifier has seen that they do not meet. */
+static hn_status run_segments(const hn_form *f, const hn_ref_sizes *sizes, hn_ref_buffer *buffers,
+                              bool *out_index_fault, hn_form_moved *out_moved) {
+    *out_index_fault = false;
+    for (uint32_t k = 0; k < f->segments.count; k++) {
+        hn_form_moved moved = {0};
+        bool fault = false;
+        HN_TRY(run_segment(f, k, sizes, buffers, &fault, out_moved ? &moved : NULL));
+        *out_index_fault |= fault;
+        if (!out_moved) continue;
+        out_moved->read_bytes += moved.read_bytes;
+        out_moved->written_bytes += moved.written_bytes;
+    }
+    return NULL;
+}
+
+hn_status hn_form_run_counted(const hn_form *f, const hn_ref_sizes *sizes, hn_ref_buffer *buffers,
+                              bool *out_index_fault, hn_form_moved *out_moved) {
+    if (!f->segments.count) return run_one(f, sizes, buffers, out_index_fault, out_moved);
+    if (out_moved) *out_moved = (hn_form_moved){0};
+    return run_segments(f, sizes, buffers, out_index_fault, out_moved);
 }
 
 hn_status hn_form_run(const hn_form *f, const hn_ref_sizes *sizes, hn_ref_buffer *buffers,

@@ -30,7 +30,7 @@ hn_status hn_form_run(const hn_form *f, const hn_ref_sizes *sizes, hn_ref_buffer
                       bool *out_index_fault) HN_MUST_USE;
 
 /* Bytes of buffers: of elements that were read before the form had written them, and of those that
- * it wrote, each once. */
+ * it wrote, each once; of segments the sum. */
 typedef struct hn_form_moved {
     int64_t read_bytes, written_bytes;
 } hn_form_moved;

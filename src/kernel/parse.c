@@ -508,10 +508,13 @@ static hn_status read_range(parser *ps) {
 
 /* form (group ...) { */
 static hn_status read_header(parser *ps) {
+    hn_expr length;
     ps->begin = hn_lex_here(&ps->lex);
     HN_TRY(hn_lex_expect_word(&ps->lex, "form"));
     HN_TRY(hn_lex_expect(&ps->lex, '('));
+    HN_TRY(hn_form_read_length(&ps->lex, ps->program->sym, &length));
     HN_TRY(hn_lex_accept_word(&ps->lex, "range") ? read_range(ps) : read_groups(ps));
+    ps->f->segment_length = length;
     HN_TRY(hn_lex_expect(&ps->lex, ')'));
     return hn_lex_expect(&ps->lex, '{');
 }
@@ -557,6 +560,7 @@ static hn_status read_form(parser *ps) {
     while (is_declaration(ps, 'm')) HN_TRY(read_memory(ps));
     for (uint32_t k = 0; k < ps->aliases.count; k++) HN_TRY(set_alias(ps, &ps->aliases.items[k]));
     while (is_declaration(ps, 'r')) HN_TRY(read_declared_register(ps));
+    HN_TRY(hn_form_read_segments(&ps->lex, ps->f));
     HN_TRY(read_stmts(ps));
     if (ps->f->failed) return finish(ps);
     if (hn_lex_peek(&ps->lex)) return fail(ps, "expected the end of the text");

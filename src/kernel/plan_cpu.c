@@ -3,6 +3,7 @@
 
 #include "kernel/cost.h"
 #include "kernel/cpu_emitter.h"
+#include "kernel/segments.h"
 
 static hn_status emit_body(hn_emitter *em) {
     switch (em->plan->form) {
@@ -69,6 +70,7 @@ static hn_status form_of(const hn_cpu_plan *plan, hn_arena *arena, hn_arena *scr
     HN_TRY(emit_body(&em));
     if (!em.f->failed) mark_accesses(em.f);
     HN_TRY(mark_in_place(&em));
+    HN_TRY(hn_form_set_segments(em.f, plan->kernel));
     *out = em.f;
     return hn_form_end(em.f);
 }

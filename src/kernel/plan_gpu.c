@@ -20,6 +20,7 @@
 
 #include "base/compiler.h"
 #include "kernel/gpu_costs.h"
+#include "kernel/segments.h"
 
 typedef hn_gpu_planner planner;
 typedef hn_gpu_layout layout;
@@ -542,6 +543,7 @@ static void try_width(const planner *pl, const rows_info *info, uint32_t width, 
 static void list_clusters(const planner *pl, const rows_info *info, layout *items, uint32_t *kept) {
     const int64_t vectors = kept_vectors(info);
     if (!info->may_keep || info->size || info->elems < pl->facts->blocks_row_elems) return;
+    if (pl->k->segments.count) return; /* their groups are one block each */
     for (uint32_t blocks = 2; blocks <= pl->facts->blocks_max; blocks *= 2)
         for (size_t t = 0; t < HN_COUNT_OF(group_sizes); t++) {
             const uint32_t threads = group_sizes[t];
@@ -608,7 +610,9 @@ static hn_status plan_layout(planner *pl, const layout *l, hn_arena *arena, hn_f
     *out = pl->f;
     hn_status failed = pl->failed;
     pl->failed = NULL;
-    return failed ? failed : hn_form_end(pl->f);
+    HN_TRY(failed);
+    HN_TRY(hn_form_set_segments(pl->f, pl->k));
+    return hn_form_end(pl->f);
 }
 
 hn_status hn_form_plans_gpu(const hn_program *program, const hn_kernel *kernel,

@@ -246,9 +246,9 @@ static void put_block(printer *pr, hn_fid first, uint32_t depth) {
 
 /* --- forms --- */
 
-/* form (range i64 to i65 of s0; lanes 8; grain 5) { */
+/* range i64 to i65 of s0; lanes 8; grain 5) { */
 static void put_range(const printer *pr) {
-    hn_strbuf_puts(pr->out, "form (range ");
+    hn_strbuf_puts(pr->out, "range ");
     put_expr(pr, pr->f->first);
     hn_strbuf_puts(pr->out, " to ");
     put_expr(pr, pr->f->until);
@@ -257,9 +257,9 @@ static void put_range(const printer *pr) {
     hn_strbuf_printf(pr->out, "; lanes %u; grain %" PRId64 ") {\n", pr->f->lanes, pr->f->grain);
 }
 
-/* form (group i64 < s0; thread i65 < 256; blocks 2; narrow) { */
+/* group i64 < s0; thread i65 < 256; blocks 2; narrow) { */
 static void put_groups(const printer *pr) {
-    hn_strbuf_puts(pr->out, "form (group ");
+    hn_strbuf_puts(pr->out, "group ");
     put_symbol(pr, pr->f->group);
     hn_strbuf_puts(pr->out, "; thread ");
     put_symbol(pr, pr->f->thread);
@@ -329,11 +329,14 @@ static void put_register(const printer *pr, hn_freg r) {
 static hn_status print(const hn_form *f, hn_arena *scratch, hn_strbuf *out) {
     printer pr = {.f = f, .out = out};
     HN_NEW(scratch, pr.numbers, f->stmts.count);
+    hn_strbuf_puts(out, "form (");
+    hn_form_print_length(f, out);
     if (f->lanes) put_range(&pr);
     else put_groups(&pr);
     put_cost(&pr);
     for (hn_fmem m = 1; m < f->memories.count; m++) put_memory(&pr, m);
     for (hn_freg r = 1; r < f->registers.count; r++) put_register(&pr, r);
+    hn_form_print_segments(f, out);
     put_block(&pr, f->body, 1);
     hn_strbuf_puts(out, "}\n");
     return NULL;

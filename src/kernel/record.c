@@ -43,6 +43,7 @@ hn_form_record hn_form_record_of(const hn_form *f) {
                         .reductions = f->registers.count ? f->registers.count - 1 : 0,
                         .cost = f->cost};
     for (hn_fmem m = 1; m < f->memories.count; m++) r.arguments += is_argument(f, m);
+    if (f->segments.count) r.arguments *= f->segments.count;
     for (hn_fid s = 1; s < f->stmts.count; s++) count_stmt(f, &f->stmts.items[s], &r);
     return r;
 }

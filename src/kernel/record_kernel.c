@@ -68,12 +68,20 @@ static hn_status add_phase(hn_sym *sym, const hn_kernel_phase *phase, hn_quantit
     return NULL;
 }
 
+static hn_status add_operations(hn_sym *sym, const hn_kernel *kernel, hn_arena *scratch,
+                                hn_quantity *all) {
+    const hn_quantity rows = product(sym, kernel->vars, kernel->rank);
+    for (uint32_t f = 0; f < kernel->phases.count; f++)
+        HN_TRY(add_phase(sym, &kernel->phases.items[f], rows, scratch, all));
+    return NULL;
+}
+
 static hn_status operations_of(hn_sym *sym, const hn_kernel *kernel, hn_arena *scratch,
                                hn_quantity *out) {
-    const hn_quantity rows = product(sym, kernel->vars, kernel->rank);
     *out = hn_quantity_int(sym, 0);
-    for (uint32_t f = 0; f < kernel->phases.count; f++)
-        HN_TRY(add_phase(sym, &kernel->phases.items[f], rows, scratch, out));
+    if (!kernel->segments.count) return add_operations(sym, kernel, scratch, out);
+    for (uint32_t s = 0; s < kernel->segments.count; s++)
+        HN_TRY(add_operations(sym, kernel->segments.items[s].alone, scratch, out));
     return NULL;
 }
 
@@ -111,6 +119,16 @@ static const hn_kernel_phase *longest_phase(hn_sym *sym, const hn_kernel *kernel
     return longest;
 }
 
+/* Of all segments together, where they have lengths of their own. */
+static hn_expr size_of(hn_sym *sym, const hn_kernel *kernel, hn_expr var) {
+    const hn_expr extent = hn_sym_symbol_extent(sym, var);
+    if (!kernel->segment_length || extent != kernel->segment_length) return extent;
+    hn_expr all = hn_sym_int(sym, 0);
+    for (uint32_t s = 0; s < kernel->segments.count; s++)
+        all = hn_sym_add(sym, all, kernel->segments.items[s].length);
+    return all;
+}
+
 static hn_status list_sizes(hn_sym *sym, const hn_kernel *kernel, hn_arena *arena,
                             hn_work_record *out) {
     const hn_kernel_phase *phase = longest_phase(sym, kernel);
@@ -118,10 +136,9 @@ static hn_status list_sizes(hn_sym *sym, const hn_kernel *kernel, hn_arena *aren
     out->row_rank = kernel->rank;
     out->rank = kernel->rank + (phase ? phase->rank : 0);
     HN_NEW(arena, sizes, out->rank + 1);
-    for (uint32_t d = 0; d < kernel->rank; d++)
-        sizes[d] = hn_sym_symbol_extent(sym, kernel->vars[d]);
+    for (uint32_t d = 0; d < kernel->rank; d++) sizes[d] = size_of(sym, kernel, kernel->vars[d]);
     for (uint32_t d = kernel->rank; d < out->rank; d++)
-        sizes[d] = hn_sym_symbol_extent(sym, phase->vars[d - kernel->rank]);
+        sizes[d] = size_of(sym, kernel, phase->vars[d - kernel->rank]);
     out->sizes = sizes;
     return NULL;
 }

@@ -2,6 +2,7 @@
 #ifndef HN_KERNEL_TEXT_H
 #define HN_KERNEL_TEXT_H
 
+#include "ir/lex.h"
 #include "kernel/form.h"
 
 /* Indexed by hn_space. */
@@ -18,5 +19,13 @@ typedef struct hn_attribute {
 } hn_attribute;
 enum { HN_ATTRIBUTE_COUNT = 8 };
 extern const hn_attribute hn_attributes[HN_ATTRIBUTE_COUNT];
+
+/* segments_text.c: of the header; and a line for each segment. */
+void hn_form_print_length(const hn_form *f, hn_strbuf *out);
+void hn_form_print_segments(const hn_form *f, hn_strbuf *out);
+/* `*out` is 0 when there is none. */
+hn_status hn_form_read_length(hn_lex *lex, hn_sym *sym, hn_expr *out) HN_MUST_USE;
+/* Behind the memories. */
+hn_status hn_form_read_segments(hn_lex *lex, hn_form *f) HN_MUST_USE;
 
 #endif

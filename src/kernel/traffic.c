@@ -564,8 +564,8 @@ static hn_status count_buffer(counter *c, const moved_buffer *b, hn_traffic *out
     return NULL;
 }
 
-hn_status hn_kernel_traffic(const hn_program *program, const hn_kernel *kernel, hn_arena *scratch,
-                            int64_t *points, hn_traffic *out) {
+static hn_status count_kernel(const hn_program *program, const hn_kernel *kernel, hn_arena *scratch,
+                              int64_t *points, hn_traffic *out) {
     counter c = {.program = program, .kernel = kernel, .arena = scratch, .points = points};
     const hn_expr none = hn_sym_int(program->sym, 0);
     *out = (hn_traffic){.read_expr = none, .written_expr = none};
@@ -574,5 +574,28 @@ hn_status hn_kernel_traffic(const hn_program *program, const hn_kernel *kernel, 
         HN_TRY(count_buffer(&c, &c.buffers.items[k], out));
     out->is_bound = c.is_bound;
     if (c.is_empty) out->read_expr = out->written_expr = 0;
+    return hn_sym_status(program->sym);
+}
+
+/* 0: not known, or too large: `bytes` at the hints. */
+static hn_expr sum_of(hn_sym *sym, hn_expr a, hn_expr b, int64_t bytes) {
+    return a && b && bytes < EXPR_BYTES_MAX ? hn_sym_add(sym, a, b) : 0;
+}
+
+hn_status hn_kernel_traffic(const hn_program *program, const hn_kernel *kernel, hn_arena *scratch,
+                            int64_t *points, hn_traffic *out) {
+    if (!kernel->segments.count) return count_kernel(program, kernel, scratch, points, out);
+    const hn_expr none = hn_sym_int(program->sym, 0);
+    *out = (hn_traffic){.read_expr = none, .written_expr = none};
+    for (uint32_t s = 0; s < kernel->segments.count; s++) {
+        hn_traffic own;
+        HN_TRY(count_kernel(program, kernel->segments.items[s].alone, scratch, points, &own));
+        out->read_bytes = plus(out->read_bytes, own.read_bytes);
+        out->written_bytes = plus(out->written_bytes, own.written_bytes);
+        out->read_expr = sum_of(program->sym, out->read_expr, own.read_expr, out->read_bytes);
+        out->written_expr =
+            sum_of(program->sym, out->written_expr, own.written_expr, out->written_bytes);
+        out->is_bound |= own.is_bound;
+    }
     return hn_sym_status(program->sym);
 }

@@ -3,7 +3,7 @@
  * Of each buffer of the program, an element that the kernel reads before it writes it counts once,
  * and so does an element that it writes: loads that meet, and values that a loop reads again, cost
  * nothing more. A store that combines with what is there reads, too. Memory of the kernel's own is
- * not counted. All is at the hints of the sizes.
+ * not counted. Of a kernel of segments it is the sum of theirs. All is at the hints of the sizes.
  *
  * Most accesses are sums of variables times numbers, and are counted by a formula. Others, and
  * several that overlap in other ways than by a shift, are counted one by one while the allowance

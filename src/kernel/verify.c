@@ -739,7 +739,8 @@ static hn_status check(checker *c) {
     }
     for (hn_fmem m = 1; m < f->memories.count; m++) HN_TRY(check_access(c, m));
     for (hn_freg r = 1; r < f->registers.count; r++) HN_TRY(check_combined(c, r));
-    return NULL;
+    c->place = (hn_form_place){HN_FORM_PART_WHOLE, 0};
+    return hn_form_check_segments(f, c->scratch);
 }
 
 hn_status hn_form_check(const hn_form *f, hn_form_place *out_place, hn_form_sizes *out_sizes) {

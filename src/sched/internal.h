@@ -158,6 +158,9 @@ hn_status pick_first_stage(sched *s, const hn_loop *loop, hn_loop *out) HN_MUST_
 /* When it has joined: makes its buffer, which is what `loop` then reduces. */
 hn_status pick_second_stage(sched *s, hn_loop *first, hn_loop *loop) HN_MUST_USE;
 
+/* foreach.c: after planning. Steps of the schedule that do the same to other memory become one. */
+hn_status sched_foreach(sched *s) HN_MUST_USE;
+
 /* inline.c */
 /* The point of a POINTWISE `loop` that stores element `index`: one expression for each variable.
  * False when it cannot be told. */

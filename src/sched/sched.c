@@ -1,4 +1,5 @@
-/* sched.c: the entry: fuse, count readers and writers, plan each group. */
+/* sched.c: the entry: fuse, count readers and writers, plan each group, join alike
+ * kernels. */
 #include "sched/sched.h"
 
 #include "sched/fuse.h"
@@ -63,5 +64,6 @@ hn_status hn_schedule_program(hn_program *program, const hn_sched_options *optio
     HN_TRY(count_uses(&s));
     for (uint32_t k = 0; k < s.groups.count; k++) HN_TRY(plan_group(&s, &s.groups.items[k]));
     HN_TRY(fuse_refused_end(&s));
+    HN_TRY(sched_foreach(&s));
     return hn_sym_status(s.sym);
 }

@@ -79,6 +79,14 @@ typedef struct hn_kernel_loop {
     uint32_t row_rank;
 } hn_kernel_loop;
 
+/* One of the kernels that became one: foreach.c. */
+typedef struct hn_kernel_segment {
+    /* for each of hn_kernel.segment_buffers the one that it stands for here */
+    const hn_buf *buffers;
+    hn_expr length;                /* what hn_kernel.segment_length is here; 0: there is none */
+    const struct hn_kernel *alone; /* the kernel that it was */
+} hn_kernel_segment;
+
 typedef struct hn_kernel {
     uint32_t rank; /* outer dimensions */
     hn_expr vars[HN_MAX_RANK];
@@ -103,6 +111,16 @@ typedef struct hn_kernel {
     hn_origins origins;    /* all nodes that it does */
     uint32_t loop_count;   /* how many loops were fused, */
     hn_kernel_loop *loops; /* and which, in order */
+    /* Independent kernels that do the same to other memory: two or more, and this one says what they
+     * do, with the buffers of the first; none: an ordinary kernel. Their order does not matter */
+    struct {
+        hn_kernel_segment *items;
+        uint32_t count, cap;
+    } segments;
+    const hn_buf *segment_buffers; /* each once */
+    uint32_t segment_buffer_count;
+    /* a symbol: the extent of the one dimension; 0: all sizes are the same in all segments */
+    hn_expr segment_length;
 } hn_kernel;
 
 typedef enum hn_step_kind { HN_STEP_KERNEL, HN_STEP_EXTERN, HN_STEP_OTHER } hn_step_kind;
@@ -196,6 +214,14 @@ typedef struct hn_sched_limits {
     /* Values are computed again behind the peak of memory (again.c) if that is lower by so many bytes
      * then, more than is in a second-level cache anyway. 0: none are */
     int64_t again_min_bytes;
+    /* Kernels that do the same to other memory become one (foreach.c), with at most so many memories
+     * and numbers as arguments. 0: none do. Results that wait longer for who reads them have at most
+     * so many bytes */
+    uint32_t segment_arguments_max;
+    int64_t segment_waiting_bytes;
+    /* Lengths that are multiples of so many elements stay apart from others: all segments are moved
+     * in vectors, or none is. 0: it does not matter */
+    int64_t segment_vector_elems;
 } hn_sched_limits;
 
 /* What to plan for. */

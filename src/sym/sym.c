@@ -326,6 +326,17 @@ hn_expr hn_sym_symbol(hn_sym *sym, hn_str name, hn_symbol_kind kind, int64_t lo,
     return symbol_make_named(sym, &(hn_sym_symbol_info){.name = name, .kind = kind}, lo, hi);
 }
 
+hn_expr hn_sym_fresh(hn_sym *sym, const char *stem, hn_symbol_kind kind, int64_t lo, int64_t hi) {
+    for (uint32_t number = 0;; number++) {
+        char *name = hn_arena_printf(sym->arena, "%s%u", stem, number);
+        if (!name)
+            return hn_sym_fail_status(
+                sym, HN_ERROR(HN_OUT_OF_MEMORY, "cannot keep the name of a symbol"));
+        if (!hn_strmap_get(&sym->names, hn_str_of(name)))
+            return hn_sym_symbol(sym, hn_str_of(name), kind, lo, hi);
+    }
+}
+
 /* The last value of a variable below `extent`. Where the extent may be 0 the variable has no value
  * then. */
 static int64_t last_index(const hn_sym *sym, hn_expr extent) {

@@ -56,6 +56,8 @@ hn_expr hn_sym_int(hn_sym *sym, int64_t value);
  * name is an identifier. i<N> and t<N> are kept for loop variables: as SIZE or DATA symbols they
  * are refused. */
 hn_expr hn_sym_symbol(hn_sym *sym, hn_str name, hn_symbol_kind kind, int64_t lo, int64_t hi);
+/* A symbol whose name nothing has yet: `stem` with a number behind it. */
+hn_expr hn_sym_fresh(hn_sym *sym, const char *stem, hn_symbol_kind kind, int64_t lo, int64_t hi);
 /* The loop variable number `ordinal` of a loop of `extent` iterations: 0 <= i < extent. One symbol
  * per (ordinal, extent), so that equal loops have equal index expressions. Printed "i0", "i1"... by
  * ordinal, and "i0" parses to the one of that ordinal asked for last. It stays a symbol when the

@@ -29,7 +29,10 @@
                    .mixed_columns_max = 8192,                                                      \
                    .mixed_all_columns_max = 8192,                                                  \
                    .mixed_shares_slabs = true,                                                     \
-                   .again_min_bytes = 1},                                                          \
+                   .again_min_bytes = 1,                                                           \
+                   .segment_arguments_max = 40,                                                    \
+                   .segment_waiting_bytes = 4096,                                                  \
+                   .segment_vector_elems = 8},                                                     \
         .warp = 32, .shuffle = 32, .threads_max = (threads), .blocks_max = (blocks),               \
         .blocks_row_elems = 256, .shared_bytes = 48 << 10, .shared_all_bytes = 192 << 10,          \
         .registers = 65536, .registers_thread = 255, .vector_bytes = 16, .atomic_bytes = 8,        \

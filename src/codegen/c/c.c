@@ -119,9 +119,27 @@ static const hn_vector_words vectors = {
 };
 /* clang-format on */
 
+/* Iterations count on from segment to segment. */
+static const hn_segment_words segments = {
+    .head =
+        "static int KERNEL_segment(void *const *B, const ll *S, ll first, ll until, void *scratch",
+    .calls =
+        "int KERNEL(void *const *B, const ll *S, ll first, ll until, void *scratch) {\n"
+        "  ll begin = 0;\n"
+        "  int err = 0;\n"
+        "  for (int k = 0; k < $0 && begin < until; k++, B += $1, S += $2) {\n"
+        "    const ll end = S[0], from = first > begin ? first : begin, to = until < end ? until : end;\n"
+        "    if (from < to) err |= KERNEL_segment(B, S + 1, from - begin, to - begin, scratch);\n"
+        "    begin = end;\n"
+        "  }\n"
+        "  return err;\n"
+        "}\n",
+};
+
 /* clang-format off */
 const hn_language hn_c_language = {
     .name = "C",
+    .segments = &segments,
     .exp_not_positive = "exp0_f($0)",
     .vectors = &vectors,
     .head = "int KERNEL(void *const *B, const ll *S, ll first, ll until, void *scratch",

@@ -28,9 +28,19 @@ static const hn_stage_words stages = {
               "copies_end(), copies_wait_but_two();"},
 };
 
+static const hn_segment_words segments = {
+    .numbers = "$0 group = blockIdx.x; const $0 thread = threadIdx.x;",
+    .read = "const $0 *$1;",
+    .write = "$0 *$1;",
+    .read_alone = "const $0 *__restrict__ $1;",
+    .write_alone = "$0 *__restrict__ $1;",
+    .take = "$0 = $1;",
+};
+
 /* clang-format off */
 const hn_language hn_cuda_language = {
     .name = "CUDA C++",
+    .segments = &segments,
     .clusters = &clusters,
     .stages = &stages,
     .head = "extern \"C\" __global__ void __launch_bounds__($0$2)\nKERNEL(",

@@ -10,9 +10,17 @@ static const hn_class_texts ops[HN_OP_COUNT] = {
 #undef CL_OP
 };
 
+static const hn_segment_words segments = {
+    .numbers = "$0 group = get_group_id(0); const $0 thread = get_local_id(0);",
+    .read = "__global const $0 *$1;",
+    .write = "__global $0 *$1;",
+    .take = "$0 = $1 + $1_at / sizeof *$0;",
+};
+
 /* clang-format off */
 const hn_language hn_opencl_language = {
     .name = "OpenCL C",
+    .segments = &segments,
     .head = "__kernel __attribute__((reqd_work_group_size($0, 1, 1)))\nvoid KERNEL(",
     .read = "__global const $0 *$1, const long $1_at",
     .write = "__global $0 *$1, const long $1_at",

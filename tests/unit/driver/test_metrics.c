@@ -52,6 +52,12 @@ static const char batch_norm[] =
     GRAPH("  input user %x : f32[4, 6, 32] \"x\"\n",
           "  %m = aten.sum.dim_IntList(%x, [0, 2], true) : f32[1, 6, 1]\n"
           "  %y = aten.sub.Tensor(%x, %m) : f32[4, 6, 32]\n  output user %y \"y\"\n");
+/* Two that do not depend on each other. */
+static const char two_updates[] =
+    GRAPH("  input user %x : f32[1000] \"x\"\n  input user %y : f32[32] \"y\"\n",
+          "  %a = aten.relu.default(%x) : f32[1000]\n"
+          "  %b = aten.relu.default(%y) : f32[32]\n"
+          "  output user %a \"a\"\n  output user %b \"b\"\n");
 
 /* Counts what a graph becomes, for a target and 8 threads. */
 static void count(const char *text, const char *target, hn_metrics *out) {
@@ -104,6 +110,9 @@ TEST(a_counter_is_what_the_program_has_and_0_elsewhere) {
         {"bytes_saved", softmax, relu, "x86-64-v3", -1},
         {"loops_reordered", batch_norm, softmax, "x86-64-v3", -1},
         {"values_computed_again", variance, softmax, "x86-64-v3", 1},
+        {"kernels_of_segments", two_updates, relu, "x86-64-v3", 1},
+        {"segments", two_updates, relu, "sm_90a", 2},
+        {"bytes_read", two_updates, product, "x86-64-v3", 4128},
     };
     for (size_t k = 0; k < HN_COUNT_OF(rows); k++) {
         hn_metrics m;
