@@ -153,11 +153,13 @@ static void measure_caches(bench *b, const hn_loops *loops, hn_ceilings *out) {
     if (bytes <= caches[2] / 2) measure_level(b, loops, bytes, add_level(out, "L3", 2 * bytes));
 }
 
-/* Far more than the caches hold, but no more than a sixteenth of the memory. */
-static int64_t memory_bytes(void) {
+/* Far more than the caches hold, but no more than a sixteenth of the memory. Of a shared cache that
+ * is very large, a guest has a part. */
+static int64_t memory_bytes(int threads) {
     int64_t caches[3];
     hn_ceilings_host_caches(caches);
-    const int64_t bytes = most(256 * MIB, least(4 * caches[2], 512 * MIB));
+    const int64_t shared = most(256 * MIB, least(4 * caches[2], 512 * MIB)),
+                  bytes = most(shared, 4 * caches[1] * threads);
     return most(least(bytes, hn_ceilings_host_memory() / 16), 16 * MIB);
 }
 
@@ -199,7 +201,7 @@ static void measure_all(bench *b, hn_ceilings *out) {
 
 hn_status hn_ceilings_measure_host(int threads, hn_ceilings *out) {
     /* the least part of each thread is a unit, and a copy has two */
-    const int64_t bytes = most(memory_bytes(), 2 * UNIT_BYTES * (int64_t)threads);
+    const int64_t bytes = most(memory_bytes(threads), 2 * UNIT_BYTES * (int64_t)threads);
     const size_t room = (size_t)(bytes + APART_BYTES);
     bench *b = calloc(1, sizeof *b);
     float *memory = hn_pages_map(room);
