@@ -35,6 +35,7 @@ allowed() {
     metrics) echo "base" ;;
     driver) echo "base metrics sym ir front opt lower sched kernel codegen wrapper interp toolchain service cache bundle ops runtime" ;;
     bisect) echo "base metrics sym ir front opt lower sched kernel codegen wrapper interp toolchain service cache bundle ops runtime driver" ;;
+    report) echo "base measure metrics sym ir front opt lower sched kernel codegen wrapper interp toolchain service cache bundle ops runtime driver" ;;
     reduce) echo "base metrics sym ir front opt lower sched kernel codegen wrapper interp toolchain service cache bundle ops runtime driver bisect" ;;
     esac
 }

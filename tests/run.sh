@@ -115,6 +115,7 @@ suite_kernels() { tests/kernels/run.sh; }
 suite_fuzz() { replay_corpora "$build"; }
 suite_cli() { tests/cli/run.sh; }
 suite_error() { tests/error/run.sh; }
+suite_report() { tests/report/run.sh; }
 suite_reduce() { tests/reduce/run.sh; }
 suite_models() { tests/models/run.sh; }
 suite_source() { printf "%s\n" tests/source/run.sh tests/source/cuda.sh | jobs=1 run_programs; }
@@ -279,7 +280,7 @@ suite_tsan() {
     for name in $targets; do echo "env TSAN_OPTIONS=halt_on_error=0:exitcode=66 $dir/$name"; done | sort -r | run_units
 }
 
-suites="include build unit ir kernels fuzz ops models source opencl cuda devices gpu_pack cli reduce error abi python stress ops_compiled graphs asan tsan"
+suites="include build unit ir kernels fuzz ops models source opencl cuda devices gpu_pack cli report reduce error abi python stress ops_compiled graphs asan tsan"
 
 # --- running them ---
 

@@ -1,8 +1,9 @@
 #!/bin/sh
 # Installs the Debian packages that building and testing need, as root or through sudo. Says which; does nothing
 # when all are there.
-#     tools/setup.sh [opencl|format|source|cuda [FOLDER]]
+#     tools/setup.sh [opencl|format|source|browser|cuda [FOLDER]]
 # opencl: what tests/opencl needs instead: OpenCL's loader, and PoCL, which runs it on the CPU; format: what `make format` needs;
+# browser: what tests/report needs: Chromium, in which pages of `henry report` are looked at;
 # source: what tests/source needs: clang, a compiler for AArch64, and qemu-user, which runs its programs;
 # cuda: NVRTC, from NVIDIA's package at PyPI, into FOLDER (default: build/cuda), where Henry's programs in its parent folder find it
 set -eu
@@ -15,6 +16,7 @@ case ${1:-} in
 opencl) packages="ocl-icd-libopencl1 pocl-opencl-icd" ;;
 source) packages="clang gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user" ;;
 format) packages="clang-format-14" ;;
+browser) packages="chromium python3" ;;
 cuda) packages="" ;;
 esac
 

@@ -146,22 +146,25 @@ static void put_trace(hn_strbuf *json) {
     hn_strbuf_puts(json, "\n]}\n");
 }
 
-hn_status hn_trace_write(const char *path) {
-    hn_strbuf json;
-    hn_strbuf_init(&json);
+hn_status hn_trace_take(hn_strbuf *out) {
     pthread_mutex_lock(&trace.lock);
     bool was_on = atomic_exchange(&trace.is_on, false);
     uint64_t lost_count = trace.lost_count;
-    if (was_on) put_trace(&json);
+    if (was_on) put_trace(out);
     clear();
     pthread_mutex_unlock(&trace.lock);
-    hn_status status = was_on ? hn_strbuf_status(&json)
-                              : HN_ERROR(HN_INVALID_ARGUMENT,
-                                         "cannot write trace '%s': no trace was started", path);
-    if (!status) status = hn_file_write_atomic(path, json.ptr, json.len, false);
     if (lost_count)
         hn_log("trace", HN_LOG_WARN, "%llu spans were lost for lack of memory",
                (unsigned long long)lost_count);
+    return was_on ? hn_strbuf_status(out) : HN_ERROR(HN_INVALID_ARGUMENT, "no trace was started");
+}
+
+hn_status hn_trace_write(const char *path) {
+    hn_strbuf json;
+    hn_strbuf_init(&json);
+    hn_status status = hn_trace_take(&json);
+    if (!status) status = hn_file_write_atomic(path, json.ptr, json.len, false);
+    else status = hn_status_annotate(status, "cannot write trace '%s'", path);
     hn_strbuf_deinit(&json);
     return status;
 }

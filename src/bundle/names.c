@@ -37,6 +37,16 @@ static const struct {
     [HNB_OBJECT_OPENCL] = {"opencl", HNB_TARGET_OPENCL},
 };
 
+const char *hn_bundle_buffer_kind_name(uint32_t kind) {
+    return kind < HNB_BUFFER_KIND_COUNT ? hn_bundle_buffer_kinds[kind] : "none";
+}
+
+const char *hn_bundle_step_kind_name(uint32_t kind) {
+    static const char *const kinds[HNB_STEP_KIND_COUNT] = {
+        "none", "kernel", "extern", "copy", "assert", "cond", "define", "wait", "loop", "zero"};
+    return kind < HNB_STEP_KIND_COUNT ? kinds[kind] : "none";
+}
+
 const char *hn_bundle_object_kind_name(uint32_t kind) {
     return kind < HNB_OBJECT_KIND_COUNT ? object_kinds[kind].name : "none";
 }

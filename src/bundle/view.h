@@ -193,5 +193,7 @@ void hn_bundle_describe_json(const hn_bundle *b, hn_strbuf *out);
 const char *hn_bundle_dtype_name(uint32_t dtype);
 uint32_t hn_bundle_dtype_bytes(uint32_t dtype); /* 0 out of range */
 const char *hn_bundle_extern_name(uint32_t kind);
+const char *hn_bundle_buffer_kind_name(uint32_t kind); /* "temp" */
+const char *hn_bundle_step_kind_name(uint32_t kind);   /* "kernel" */
 
 #endif

@@ -25,8 +25,9 @@ void hn_driver_deinit(hn_driver *d) {
     hn_arena_deinit(&d->arena);
 }
 
-int64_t hn_driver_lap(int64_t *mark) {
+int64_t hn_driver_lap(int64_t *mark, const char *phase) {
     int64_t now = hn_now_ns(), spent = now - *mark;
+    hn_trace_span("phase", phase, *mark, now);
     *mark = now;
     return spent;
 }
@@ -70,12 +71,12 @@ static hn_status schedule(hn_driver *d) {
 hn_status hn_driver_kernels(hn_driver *d) {
     int64_t mark = hn_now_ns();
     HN_TRY(lower(d));
-    d->stats.lower_ns = hn_driver_lap(&mark);
+    d->stats.lower_ns = hn_driver_lap(&mark, "lower");
     HN_TRY(schedule(d));
-    d->stats.sched_ns = hn_driver_lap(&mark);
+    d->stats.sched_ns = hn_driver_lap(&mark, "schedule");
     hn_arena_reset(&d->scratch);
     HN_TRY(hn_driver_print_kernels(d));
-    d->stats.codegen_ns = hn_driver_lap(&mark);
+    d->stats.codegen_ns = hn_driver_lap(&mark, "print kernels");
     return NULL;
 }
 
@@ -99,8 +100,10 @@ static hn_status build(hn_driver *d, hn_strbuf *image) {
     if (HN_OPT(&d->options, source_dir)) return hn_driver_source(d);
     HN_TRY(check_machines(d));
     HN_TRY(hn_driver_submit(d));
-    d->stats.codegen_ns += hn_driver_lap(&mark) - d->stats.compile_ns; /* fit.c waits */
+    d->stats.codegen_ns +=
+        hn_driver_lap(&mark, "submit kernels") - d->stats.compile_ns; /* fit.c waits */
     HN_TRY(hn_driver_wrapper(d, &d->wrapper));
+    hn_driver_lap(&mark, "wrapper");
     return hn_driver_image(d, d->wrapper, image);
 }
 

@@ -135,7 +135,7 @@ static hn_status run_passes(file_job *j, const hn_size_values *values) {
     int64_t mark = hn_now_ns();
     if (values) hn_sizes_expect(d->sym, values);
     hn_status status = hn_driver_passes(d);
-    d->stats.opt_ns = hn_now_ns() - mark;
+    d->stats.opt_ns = hn_driver_lap(&mark, "passes");
     return status;
 }
 
@@ -240,7 +240,7 @@ static hn_status import_and_build(file_job *j, hn_compiled *c) {
     d->weights_path = j->path;
     d->weights = j->file->map;
     HN_TRY(import(j));
-    d->stats.import_ns = hn_driver_lap(&mark);
+    d->stats.import_ns = hn_driver_lap(&mark, "import");
     d->stats.nodes_imported = d->graph->nodes.count - 1;
     return build_and_store(j, c);
 }
@@ -331,6 +331,19 @@ static void job_close(file_job *j) {
     hn_model_close(j->file);
 }
 
+/* Counts a compilation that has ended, and what its service did, which is `counted`. */
+static void count_ended(hn_metrics *counted, bool has_failed, int64_t begin, hn_compiled *c) {
+    if (has_failed) {
+        counted->values[HN_METRIC_COMPILATIONS_FAILED] = 1;
+        hn_metrics_publish(counted);
+        return;
+    }
+    c->stats.total_ns = hn_now_ns() - begin;
+    hn_metrics_add(&c->metrics, counted);
+    hn_compiled_count(c);
+    hn_metrics_publish(&c->metrics);
+}
+
 static hn_status compile(const char *path, hn_str bytes, const hn_compile_options *options,
                          hn_compiled **out) {
     HN_TRY(hn_options_validate(options));
@@ -347,18 +360,10 @@ static hn_status compile(const char *path, hn_str bytes, const hn_compile_option
     if (!status) note_remote(&job.driver, &c->stats);
     hn_service_count(job.driver.service, &counted);
     job_close(&job);
-    if (status) {
-        counted.values[HN_METRIC_COMPILATIONS_FAILED] = 1;
-        hn_metrics_publish(&counted);
-        hn_compiled_release(c);
-        return status;
-    }
-    c->stats.total_ns = hn_now_ns() - begin;
-    hn_metrics_add(&c->metrics, &counted);
-    hn_compiled_count(c);
-    hn_metrics_publish(&c->metrics);
-    *out = c;
-    return NULL;
+    count_ended(&counted, status != NULL, begin, c);
+    if (status) hn_compiled_release(c);
+    else *out = c;
+    return status;
 }
 
 /* "cannot open 'model.pt2': ..." says enough. */
@@ -379,6 +384,9 @@ struct hn_kept {
 hn_status hn_compile_kept(const char *path, const hn_compile_options *options, hn_compiled **out,
                           hn_kept **out_kept) {
     hn_compiled *c = NULL;
+    hn_metrics counted = {.values = {0}};
+    int64_t begin = hn_now_ns();
+    bool has_key;
     HN_TRY(hn_options_validate(options));
     hn_kept *kept = calloc(1, sizeof *kept);
     if (!kept) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory for a compilation");
@@ -387,8 +395,11 @@ hn_status hn_compile_kept(const char *path, const hn_compile_options *options, h
     if (!status) status = hn_compiled_create(path, &c);
     if (!status) status = hn_driver_targets(&job->driver);
     if (!status) status = hn_driver_tables_open(&job->driver);
+    if (!status) status = find_key(job, &has_key); /* the image records it */
     if (!status) status = import_and_build(job, c);
     if (!status) note_cache(job, &c->stats);
+    hn_service_count(job->driver.service, &counted);
+    count_ended(&counted, status != NULL, begin, c);
     if (!status) {
         *out = c;
         *out_kept = kept;

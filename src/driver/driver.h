@@ -94,8 +94,8 @@ static inline const char *hn_driver_language(const hn_driver *d) {
 hn_status hn_driver_kernels(hn_driver *d) HN_MUST_USE;
 /* ... to an image. */
 hn_status hn_driver_build(hn_driver *d, hn_strbuf *image) HN_MUST_USE;
-/* The time since *mark, which moves to now. */
-int64_t hn_driver_lap(int64_t *mark);
+/* The time since *mark, which moves to now: a span of the trace. */
+int64_t hn_driver_lap(int64_t *mark, const char *phase);
 hn_status hn_compiled_create(const char *weights_path, hn_compiled **out) HN_MUST_USE;
 
 /* pipeline.c: the passes, in order; NULL past the end. */

@@ -125,12 +125,11 @@ hn_status hn_driver_image(hn_driver *d, hn_wrapper *wrapper, hn_strbuf *out) {
     hn_bundle_object *objects;
     HN_NEW(&d->scratch, artifacts, d->units.count);
     HN_NEW(&d->scratch, objects, d->units.count);
-    int64_t begin = hn_now_ns();
+    int64_t mark = hn_now_ns();
     hn_status status = hn_driver_objects(d, artifacts, objects);
-    int64_t compiled = hn_now_ns();
+    d->stats.compile_ns += hn_driver_lap(&mark, "wait for compilers");
     if (!status) status = make_image(d, wrapper, objects, out);
-    d->stats.compile_ns += compiled - begin;
-    d->stats.bundle_ns = hn_now_ns() - compiled;
+    d->stats.bundle_ns = hn_driver_lap(&mark, "bundle");
     for (uint32_t u = 0; u < d->units.count; u++) hn_artifact_release(artifacts[u]);
     return status;
 }

@@ -1,5 +1,7 @@
 /* memory.c: which options the memory planner gets, and the parts of it in order. */
 #include "driver/driver.h"
+
+#include "base/trace.h"
 #include "wrapper/donate.h"
 #include "wrapper/order.h"
 #include "wrapper/plan_print.h"
@@ -54,11 +56,13 @@ static hn_status dump(hn_driver *d, const hn_wrapper *w, const hn_memory_plan *p
 
 hn_status hn_driver_plan(hn_driver *d, hn_wrapper *w, hn_memory_plan *out) {
     const hn_plan_options options = {.pool = (hn_pool_mode)HN_OPT(&d->options, memory_pool)};
+    int64_t mark = hn_now_ns();
     HN_TRY(donate(d, w));
     HN_TRY(hn_wrapper_order(w, &options));
     if (options.pool != HN_POOL_NONE) HN_TRY(hn_wrapper_reuse(w));
     HN_TRY(hn_wrapper_plan_with(w, &options, out));
     HN_TRY(hn_wrapper_verify(w));
     HN_TRY(hn_driver_tables_plan(d, w, out));
+    hn_driver_lap(&mark, "memory plan");
     return dump(d, w, out);
 }

@@ -50,12 +50,10 @@ static hn_status record_span(void *user, const hn_step_info *step, uint64_t *not
 /* ---- the module ---- */
 
 static const char *name_of(const hn_bundle *b, uint32_t target, const hnb_step *step) {
-    static const char *const kinds[HNB_STEP_KIND_COUNT] = {
-        "none", "kernel", "extern", "copy", "assert", "cond", "define", "wait", "loop", "zero"};
     switch (step->kind) {
     case HNB_STEP_KERNEL: return hn_bundle_text(b, hn_bundle_code(b, step->kernel, target)->symbol);
     case HNB_STEP_EXTERN: return hn_bundle_extern_name(step->extern_kind);
-    default: return kinds[step->kind];
+    default: return hn_bundle_step_kind_name(step->kind);
     }
 }
 

@@ -1,40 +1,27 @@
 /* json_words.c: see json_words.h. */
 #include "wrapper/json_words.h"
 
+#include "base/json_put.h"
 #include "ir/text.h"
 
-static char last(const hn_json_out *p) { return p->out->len ? p->out->ptr[p->out->len - 1] : '{'; }
+void hn_json_put_item(hn_json_out *p) { hn_json_item_put(p->out); }
 
-void hn_json_put_item(hn_json_out *p) {
-    const char c = last(p);
-    if (c != '[' && c != '{' && c != ':') hn_strbuf_putc(p->out, ',');
-}
+void hn_json_put_key(hn_json_out *p, const char *name) { hn_json_key_put(p->out, name); }
 
-void hn_json_put_key(hn_json_out *p, const char *name) {
-    hn_json_put_item(p);
-    hn_strbuf_printf(p->out, "\"%s\":", name);
-}
+void hn_json_put_open(hn_json_out *p, char bracket) { hn_json_open_put(p->out, bracket); }
 
-void hn_json_put_open(hn_json_out *p, char bracket) {
-    hn_json_put_item(p);
-    hn_strbuf_putc(p->out, bracket);
-}
-
-void hn_json_put_close(hn_json_out *p, char bracket) { hn_strbuf_putc(p->out, bracket); }
+void hn_json_put_close(hn_json_out *p, char bracket) { hn_json_close_put(p->out, bracket); }
 
 void hn_json_put_text(hn_json_out *p, const char *name, hn_str value) {
-    hn_json_put_key(p, name);
-    hn_strbuf_json(p->out, value);
+    hn_json_text_put(p->out, name, value);
 }
 
 void hn_json_put_number(hn_json_out *p, const char *name, int64_t value) {
-    hn_json_put_key(p, name);
-    hn_strbuf_i64(p->out, value);
+    hn_json_int_put(p->out, name, value);
 }
 
 void hn_json_put_truth(hn_json_out *p, const char *name, bool value) {
-    hn_json_put_key(p, name);
-    hn_strbuf_puts(p->out, value ? "true" : "false");
+    hn_json_bool_put(p->out, name, value);
 }
 
 void hn_json_put_expr(hn_json_out *p, hn_expr e) {

@@ -86,6 +86,14 @@ static const tool_command commands[] = {
      "are made smaller. Each attempt runs in a process with limits. The result holds its weights and inputs: 'henry run' and all\n"
      "other commands take it. Without --input the inputs are random. After an interrupt (ctrl-C) the best so far is written.\n",
      tool_cmd_reduce},
+    {"report", TOOL_USE_REPORT, 1, 1,
+     "[--compare OLD] MODEL|BUNDLE|TRACE|REPORT -o REPORT.html [options]",
+     "compile and run a model, and show what became of it and where the time goes, as one page",
+     "The page opens in any browser, without a network: times of compiling and running, the graph with its fused groups, kernels by\n"
+     "lost time, refused fusions, memory, environment. A model is compiled past the cache of graphs, so that all is known; of a\n"
+     "bundle there is what it records, of a trace (--trace of other commands) the time line. OLD, a file of any of these kinds,\n"
+     "is what the other one is compared with. Without --input the inputs are random, with the sizes of the export.\n",
+     tool_cmd_report},
     {"doctor", TOOL_USE_DOCTOR, 0, 0, "[options]",
      "check compiler, worker, CPU, cache, disk and limits, and say how to fix them", "",
      tool_cmd_doctor},

@@ -34,7 +34,8 @@ typedef struct option_row {
 #define FINDS     (TOOL_USE_BISECT | TOOL_USE_REPRO | TOOL_USE_REDUCE)
 #define JUDGES    (TOOL_USE_RUN | TOOL_USE_BISECT | TOOL_USE_REDUCE)
 #define RUNS      (TOOL_USE_RUN | TOOL_USE_BENCH)
-#define COMPILES  (TOOL_USE_RUN | TOOL_USE_BENCH | TOOL_USE_COMPILE | TOOL_USE_ACCURACY)
+#define COUNTS    (TOOL_USE_RUN | TOOL_USE_BENCH | TOOL_USE_COMPILE | TOOL_USE_ACCURACY)
+#define COMPILES  (COUNTS | TOOL_USE_REPORT)
 #define STORES    (COMPILES | FINDS | TOOL_USE_CACHE | TOOL_USE_KERNEL | TOOL_USE_DOCTOR)
 #define PRINTS_JSON                                                                                \
     (COMPILES | TOOL_USE_INSPECT | TOOL_USE_CACHE | TOOL_USE_DOCTOR | TOOL_USE_VERSION |           \
@@ -48,8 +49,8 @@ enum {
 };
 
 static const option_row rows[] = {
-    {"--input", "-i", OPTION_LIST, RUNS | FINDS | TOOL_USE_ACCURACY, AT(inputs), "F.npy",
-     "an input array; repeat it in the order of the signature", 0, 0},
+    {"--input", "-i", OPTION_LIST, RUNS | FINDS | TOOL_USE_ACCURACY | TOOL_USE_REPORT, AT(inputs),
+     "F.npy", "an input array; repeat it in the order of the signature", 0, 0},
     {"--output-dir", "-d", OPTION_TEXT, TOOL_USE_RUN, AT(output_dir), "DIR",
      "write output_K.npy and mutated_NAME.npy there", 0, 0},
     {"--expect", "-e", OPTION_LIST, TOOL_USE_RUN | TOOL_USE_BISECT, AT(expects), "F.npy",
@@ -57,20 +58,23 @@ static const option_row rows[] = {
     {"--compare", NULL, OPTION_TEXT, TOOL_USE_RUN | TOOL_USE_BISECT, AT(compare), "DIR",
      "compare each node with the tensors saved there by --debug-tensors or tools/save_tensors.py",
      0, 0},
+    {"--compare", NULL, OPTION_TEXT, TOOL_USE_REPORT, AT(compare), "OLD",
+     "also show what has changed since OLD: a model, a bundle, a trace or a report", 0, 0},
     {"--rtol", NULL, OPTION_NUMBER, JUDGES, AT(rtol), "X",
      "relative tolerance of --expect and --compare (default: by type, 1.3e-6 for f32)", 0, 0},
     {"--atol", NULL, OPTION_NUMBER, JUDGES, AT(atol), "X",
      "absolute tolerance of --expect and --compare (default: by type, 1e-5 for f32)", 0, 0},
     {"--output", "-o", OPTION_TEXT,
      TOOL_USE_COMPILE | TOOL_USE_KERNEL | TOOL_USE_OPT | TOOL_USE_INSPECT | TOOL_USE_CACHE |
-         TOOL_USE_BUNDLE | TOOL_USE_REPRO | TOOL_USE_REDUCE,
+         TOOL_USE_BUNDLE | TOOL_USE_REPRO | TOOL_USE_REDUCE | TOOL_USE_REPORT,
      AT(output), "FILE", "where to write; '-' is standard output, for text and JSON", 0, 0},
     {"--kernel", "-k", OPTION_TEXT, TOOL_USE_REPRO, AT(kernel), "K",
      "the kernel, by name or by the number of its step", 0, 0},
-    {"--repeat", "-n", OPTION_COUNT, RUNS, AT(repeat), "N",
-     "number of runs (default of bench: one second, at least 20 runs; of run: 1)", 0, 0},
-    {"--size", NULL, OPTION_LIST, TOOL_USE_BENCH | TOOL_USE_ACCURACY, AT(sizes), "NAME=N",
-     "value of a size symbol (default: 32, within its range)", 0, 0},
+    {"--repeat", "-n", OPTION_COUNT, RUNS | TOOL_USE_REPORT, AT(repeat), "N",
+     "number of runs (default of bench: one second, at least 20 runs; of run: 1; of report: 11, or one second)",
+     0, 0},
+    {"--size", NULL, OPTION_LIST, TOOL_USE_BENCH | TOOL_USE_ACCURACY | TOOL_USE_REPORT, AT(sizes),
+     "NAME=N", "value of a size symbol (default: 32, within its range)", 0, 0},
     {"--limit", NULL, OPTION_COUNT, TOOL_USE_ACCURACY | TOOL_USE_BENCH, AT(limit), "N",
      "so many rows (default: 20; with --json all); of bench with --roofline", 0, 0},
     {"--profile", NULL, OPTION_FLAG, RUNS, AT(profile), NULL, "measure the time of each step", 0,
@@ -92,13 +96,14 @@ static const option_row rows[] = {
      "load every kernel when the model is opened, not when a run first calls it", 0, 0},
     {"--cuda-graphs", NULL, OPTION_FLAG, RUNS, AT(cuda_graphs), NULL,
      "on CUDA: from the second run on, launch all steps as one CUDA graph", 0, 0},
-    {"--device", NULL, OPTION_TEXT, RUNS | FINDS | TOOL_USE_ACCURACY, AT(device), "DEVICE",
+    {"--device", NULL, OPTION_TEXT, RUNS | FINDS | TOOL_USE_ACCURACY | TOOL_USE_REPORT, AT(device),
+     "DEVICE",
      "cpu, cuda, cuda:1, cuda:GPU-8f2c (by UUID), opencl: compile for it and run on it (default: what the bundle or --target is for)",
      0, 0},
     {"--threads", "-t", OPTION_COUNT, COMPILES | FINDS | TOOL_USE_CACHE, AT(threads), "N",
      "threads of a run (default: HENRY_THREADS, else one per CPU)", HN_THREADS_MAX, 0},
-    {"--weights-file", "-w", OPTION_TEXT, RUNS | TOOL_USE_BUNDLE, AT(weights_file), "FILE",
-     "the weights of a bundle that does not contain them", 0, TOOL_HNB},
+    {"--weights-file", "-w", OPTION_TEXT, RUNS | TOOL_USE_BUNDLE | TOOL_USE_REPORT,
+     AT(weights_file), "FILE", "the weights of a bundle that does not contain them", 0, TOOL_HNB},
     {"--model", "-m", OPTION_TEXT, COMPILES | FINDS | TOOL_USE_INSPECT | TOOL_USE_CACHE,
      AT(model_name), "NAME", "which model of a .pt2 that contains several", 0, TOOL_MODEL},
     {"--target", "--target-cpu", OPTION_TEXT, COMPILES | FINDS, AT(target), "TARGET",
@@ -179,16 +184,16 @@ static const option_row rows[] = {
      "memory of an attempt: bytes, or a number with K, M or G (default: three quarters of the machine's)",
      0, 0},
     {"--json", NULL, OPTION_FLAG, PRINTS_JSON, AT(json), NULL, "print one JSON object", 0, 0},
-    {"--quiet", "-q", OPTION_FLAG, TOOL_USE_RUN | TOOL_USE_COMPILE, AT(quiet), NULL,
-     "print nothing but errors", 0, 0},
-    {"--stats", NULL, OPTION_TEXT, COMPILES, AT(stats), "F.json", "write the JSON object to a file",
+    {"--quiet", "-q", OPTION_FLAG, TOOL_USE_RUN | TOOL_USE_COMPILE | TOOL_USE_REPORT, AT(quiet),
+     NULL, "print nothing but errors", 0, 0},
+    {"--stats", NULL, OPTION_TEXT, COUNTS, AT(stats), "F.json", "write the JSON object to a file",
      0, 0},
     {"--metric-tables", NULL, OPTION_TEXT, COMPILES, AT(metric_tables), "NAMES",
      "add rows to metric_table_NAME.csv, or .jsonl for NAME.jsonl: graph_stats,kernel_metadata,... or all (default: HENRY_METRIC_TABLES; docs/metrics.md)",
      0, 0},
     {"--metric-dir", NULL, OPTION_TEXT, COMPILES, AT(metric_dir), "DIR",
      "the folder of these files (default: HENRY_METRIC_DIR, else the current one)", 0, 0},
-    {"--trace", NULL, OPTION_TEXT, COMPILES | TOOL_USE_OPT | TOOL_USE_KERNEL, AT(trace), "F.json",
+    {"--trace", NULL, OPTION_TEXT, COUNTS | TOOL_USE_OPT | TOOL_USE_KERNEL, AT(trace), "F.json",
      "write a timeline (Chrome trace format)", 0, 0},
     {"--log", NULL, OPTION_TEXT, ALL, AT(log), "SPEC",
      "log messages, as in HENRY_LOG: \"info\" or \"cache:debug,pass:info\"", 0, 0},

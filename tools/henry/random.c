@@ -62,9 +62,9 @@ hn_status tool_random_check(const tool_random *b) {
 static hn_status symbol_value(tool_random *b, const hn_bundle *bundle, const hnb_symbol *symbol,
                               int64_t *out) {
     hn_str name = hn_bundle_str(bundle, symbol->name);
-    *out = DEFAULT_SIZE < symbol->lo   ? symbol->lo
-           : DEFAULT_SIZE > symbol->hi ? symbol->hi
-                                       : DEFAULT_SIZE;
+    const int64_t usual =
+        b->prefers_hints && symbol->hint != INT64_MIN ? symbol->hint : DEFAULT_SIZE;
+    *out = usual < symbol->lo ? symbol->lo : usual > symbol->hi ? symbol->hi : usual;
     for (uint32_t k = 0; k < b->options->sizes.count; k++) {
         if (!hn_str_eq(name, (hn_str){b->options->sizes.items[k], b->size_name_lens[k]})) continue;
         b->size_used[k] = true;

@@ -56,7 +56,8 @@ typedef enum tool_use {
     TOOL_USE_BISECT = 1024,
     TOOL_USE_REPRO = 2048,
     TOOL_USE_ACCURACY = 4096,
-    TOOL_USE_REDUCE = 8192
+    TOOL_USE_REDUCE = 8192,
+    TOOL_USE_REPORT = 16384
 } tool_use;
 
 /* A row of the table of commands. */
@@ -245,6 +246,7 @@ void tool_roofline_json(tool_json *json, const struct hn_roofline *roofline);
 /* Floats in [-1, 1), integers 0 or 1: the same ones in each process. */
 typedef struct tool_random {
     const tool_options *options;
+    bool prefers_hints; /* sizes are those of the export where the model has recorded them */
     int64_t size_values[TOOL_LIST_MAX]; /* of --size NAME=N */
     size_t size_name_lens[TOOL_LIST_MAX];
     bool size_used[TOOL_LIST_MAX]; /* some model has a symbol of this name */
@@ -364,5 +366,6 @@ int tool_cmd_bisect(const tool_options *options);
 int tool_cmd_repro(const tool_options *options);
 int tool_cmd_accuracy(const tool_options *options);
 int tool_cmd_reduce(const tool_options *options);
+int tool_cmd_report(const tool_options *options);
 
 #endif

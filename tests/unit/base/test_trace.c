@@ -123,4 +123,19 @@ TEST(all_threads_record) {
     EXPECT_OK(hn_dir_remove(dir));
 }
 
+TEST(the_text_can_be_taken) {
+    hn_strbuf text;
+    hn_strbuf_init(&text);
+    EXPECT_ERROR(hn_trace_take(&text), HN_INVALID_ARGUMENT, "no trace was started");
+    hn_trace_start();
+    hn_trace_span("phase", "import", 1000, 3000);
+    EXPECT_OK(hn_trace_take(&text));
+    EXPECT(strstr(text.ptr, "\"cat\":\"phase\",\"name\":\"import\",\"ts\":1.000,\"dur\":2.000"));
+    hn_strbuf_deinit(&text);
+    hn_strbuf_init(&text);
+    EXPECT_ERROR(hn_trace_take(&text), HN_INVALID_ARGUMENT,
+                 "no trace was started"); /* it has stopped */
+    hn_strbuf_deinit(&text);
+}
+
 TEST_MAIN

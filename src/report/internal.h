@@ -1,0 +1,21 @@
+/* internal.h: the parts of the object, shared by the files of src/report. */
+#ifndef HN_REPORT_INTERNAL_H
+#define HN_REPORT_INTERNAL_H
+
+#include "base/json_put.h"
+#include "report/report.h"
+
+/* program.c: "program": {...}, of a source that has a bundle. */
+hn_status hn_report_put_program(const hn_report_source *source, hn_strbuf *out) HN_MUST_USE;
+
+/* limits.c: "roofline": {...}. */
+void hn_report_put_roofline(const hn_roofline *roofline, hn_strbuf *out);
+
+/* model.c: "nodes": [...], of a source that has a graph; */
+hn_status hn_report_put_nodes(const hn_graph *graph, hn_strbuf *out) HN_MUST_USE;
+/* "kernels": [...], of one that has a driver. */
+hn_status hn_report_put_kernels(const hn_driver *d, hn_strbuf *out) HN_MUST_USE;
+/* "fusions": [...], those that were refused, likewise. */
+void hn_report_put_fusions(const hn_driver *d, hn_strbuf *out);
+
+#endif

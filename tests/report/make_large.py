@@ -1,0 +1,18 @@
+"""A graph of many small kernels, as text: each node reads its neighbour and one some nodes before. With --no-fusion most are a kernel.
+
+    make_large.py COUNT >large.hnir
+"""
+
+import sys
+
+
+def text(count):
+    lines = ["graph @large {", '  input user %v0 : f32[64, 48] "x"']
+    for k in range(1, count + 1):
+        other = max(0, k - 1 - k % 7 * (5 if k % 50 else 40))
+        lines.append(f"  %v{k} = {('add', 'max', 'mul', 'min')[k % 4]}(%v{k - 1}, %v{other}) at \"node_{k}\" \"model.py:{k}\"")
+    return "\n".join(lines + [f'  output user %v{count} "y"', "}", ""])
+
+
+if __name__ == "__main__":
+    print(text(int(sys.argv[1])), end="")
