@@ -66,7 +66,7 @@ run_programs() { xargs -P "$jobs" -d '\n' -I{} bash -c 'run_one "$1" "$2"' _ "$l
 # The row of CUDA with the driver that is here, and what a launch costs the host.
 part_row() {
     if [ "$kind" != cuda ]; then echo "0 passed, 0 failed, 1 skipped"; return; fi
-    for name in cuda_row cuda_copies cuda_faults cuda_overhead cuda_stats; do echo "$build/unit_runtime_test_$name"; done | jobs=1 run_programs
+    for name in runtime_test_cuda_{row,copies,faults,overhead,stats} measure_test_cuda_ceilings; do echo "$build/unit_$name"; done | jobs=1 run_programs
 }
 # Modules on all devices of the kind at once; two on one device, if there is no other.
 part_several() {
