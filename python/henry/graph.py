@@ -169,6 +169,8 @@ class _Builder:
             return
         scope.buffers[described["buffer"]] = scope.add(
             "input", given, *self.shape(scope, described), name=described["name"])
+        if described.get("donated"):  # results may be written there; the caller's tensor stays as it is
+            scope.buffers[described["buffer"]] = scope.add("clone", scope.buffers[described["buffer"]])
 
     def scalar(self, scope, described):
         value = described["value"]

@@ -119,6 +119,12 @@ int device_block(model *m, uint32_t block, int64_t bytes) {
     return 0;
 }
 
+int device_input_block(model *m, uint32_t block, uint32_t input, int64_t bytes) {
+    TRY(device_reserve(m, &m->device_inputs[input], bytes));
+    m->blocks[block] = m->device_inputs[input].bytes;
+    return 0;
+}
+
 static void release(model *m, memory *memory) {
     ops->free(m->device->dev, memory->bytes);
     *memory = (struct memory){0};

@@ -2,11 +2,11 @@
  * compares arrays.
  *
  *     example [-w weights.bin] [-t THREADS] [-n REPEAT] [-i F.npy]... [-o DIR] [-e F.npy]...
- *             [--rtol X] [--atol X]
+ *             [--donate K]... [--rtol X] [--atol X]
  *
  * -i in the order of the model's inputs ("-" keeps the zeros, or the number that the model was
  * exported with), of any sizes that the model takes; -e in the order of its outputs, exit status 1
- * when one differs. DIR receives out_K.npy, and mutated_NAME.npy of every input and state that the
+ * when one differs. --donate: the run may use the memory of input K. DIR receives out_K.npy, and mutated_NAME.npy of every input and state that the
  * model changes. Arrays of BF16 are read from and written as float32. */
 #include "model.h"
 
@@ -21,6 +21,7 @@ enum { MAX_FILES = 128 };
 
 typedef struct options {
     const char *weights, *folder, *inputs[MAX_FILES], *expects[MAX_FILES];
+    bool donated[MODEL_INPUTS + 1], has_donated;
     int threads, repeat, input_count, expect_count;
     double rtol, atol;
 } options;
@@ -41,10 +42,12 @@ static void die(const char *what, const char *which) {
     exit(1);
 }
 
+/* Zeros at a multiple of 64. */
 static void *allocate(size_t bytes) {
-    void *memory = calloc(1, bytes ? bytes : 1);
+    const size_t whole = bytes / 64 * 64 + 64;
+    void *memory = aligned_alloc(64, whole);
     if (!memory) die("out of memory", "");
-    return memory;
+    return memset(memory, 0, whole);
 }
 
 static int64_t count_of(const model_info *info, const model_array *a) {
@@ -180,6 +183,7 @@ static void inputs_make(const options *o, model_array *inputs) {
         if (strcmp(path, "-") != 0) input_read(path, info, &inputs[k]);
         else if (info->kind == MODEL_TENSOR)
             inputs[k].data = allocate((size_t)count_of(info, &inputs[k]) * types[info->type].bytes);
+        inputs[k].donated = o->donated[k];
     }
 }
 
@@ -272,13 +276,20 @@ static void changes_show(const options *o, model *m, const model_array *inputs) 
 static void usage(FILE *to) {
     fprintf(
         to,
-        "usage: example [-w weights.bin] [-t THREADS] [-n REPEAT] [-i F.npy]... [-o DIR] [-e F.npy]... [--rtol X] [--atol X]\n");
+        "usage: example [-w weights.bin] [-t THREADS] [-n REPEAT] [-i F.npy]... [-o DIR] [-e F.npy]... [--donate K]... [--rtol X] [--atol X]\n");
     for (int k = 0; k < MODEL_INPUTS; k++)
         fprintf(to, "  input  %s: %s%s\n", model_inputs[k].name, types[model_inputs[k].type].name,
                 model_inputs[k].shape);
     for (int k = 0; k < MODEL_OUTPUTS; k++)
         fprintf(to, "  output %s: %s%s\n", model_outputs[k].name, types[model_outputs[k].type].name,
                 model_outputs[k].shape);
+}
+
+/* -1: there is no such input. */
+static int input_number(const char *text) {
+    char *end;
+    const long k = strtol(text, &end, 10);
+    return *text && !*end && k >= 0 && k < MODEL_INPUTS ? (int)k : -1;
 }
 
 static void options_parse(int argc, char **argv, options *o) {
@@ -293,6 +304,8 @@ static void options_parse(int argc, char **argv, options *o) {
         else if (strcmp(word, "-n") == 0) o->repeat = atoi(value);
         else if (strcmp(word, "--rtol") == 0) o->rtol = atof(value);
         else if (strcmp(word, "--atol") == 0) o->atol = atof(value);
+        else if (strcmp(word, "--donate") == 0 && input_number(value) >= 0)
+            o->donated[input_number(value)] = o->has_donated = true;
         else if (strcmp(word, "-i") == 0 && o->input_count < MODEL_INPUTS &&
                  o->input_count < MAX_FILES)
             o->inputs[o->input_count++] = value;
@@ -316,6 +329,7 @@ int main(int argc, char **argv) {
     static model_array inputs[MODEL_INPUTS + 1], outputs[MODEL_OUTPUTS + 1];
     double best = INFINITY;
     options_parse(argc, argv, &o);
+    if (o.has_donated && o.repeat > 1) die("--donate is for one run", "");
     if (model_open(o.weights, o.threads, &m, error, sizeof error)) die(error, "");
     inputs_make(&o, inputs);
     for (int k = 0; k < o.repeat; k++) {

@@ -387,14 +387,60 @@ static bool is_direct(const model *m, uint32_t output, int64_t bytes) {
     return true;
 }
 
+/* The caller's memory for the output that is the block; NULL: it is not to lie there. */
+static uint8_t *wanted_block(const model *m, uint32_t block, int64_t bytes) {
+    const int output = P->block_output[block];
+    if (!m->wanted || output < 0 || (P->device && P->places->blocks[block]) ||
+        !is_direct(m, (uint32_t)output, bytes))
+        return NULL;
+    return m->wanted[P->output[output].output].data;
+}
+
 int take_block(model *m, uint32_t block, int64_t bytes) {
-    int output = P->block_output[block];
-    if (m->wanted && output >= 0 && is_direct(m, (uint32_t)output, bytes)) {
-        m->blocks[block] = m->wanted[P->output[output].output].data;
-        return 0;
-    }
+    m->blocks[block] = wanted_block(m, block, bytes);
+    if (m->blocks[block]) return 0;
     TRY(reserve(m, &m->own_blocks[block], bytes));
     m->blocks[block] = m->own_blocks[block].bytes;
+    return 0;
+}
+
+int share_block(model *m, uint32_t block, uint32_t pool, int64_t offset, int64_t bytes) {
+    m->blocks[block] = wanted_block(m, block, bytes);
+    if (m->blocks[block]) return 0;
+    if (offset < 0) return fail(m, "the inputs are too large: a size cannot be computed");
+    m->blocks[block] = m->blocks[pool] + offset;
+    return 0;
+}
+
+/* Nobody else may use memory that is given up. */
+static int check_alone(model *m, uint32_t input, int64_t bytes) {
+    const void *own = m->given[input].data;
+    for (uint32_t k = 0; k < P->inputs; k++)
+        if (k != input &&
+            overlap(own, bytes, m->given[k].data, array_bytes(&model_inputs[k], m->given[k].sizes)))
+            return fail(m, "input '%s' is given up, but input '%s' has the same memory",
+                        model_inputs[input].name, model_inputs[k].name);
+    for (uint32_t k = 0; k < P->outputs; k++) {
+        const output_facts *o = &P->output[k];
+        int64_t sizes[MODEL_MAX_RANK];
+        if (o->output < 0 || o->kind != MODEL_TENSOR) continue;
+        values_of(m, o->sizes, o->rank, sizes);
+        const int64_t size = array_bytes(&model_outputs[o->output], sizes);
+        /* below 0: only the data tells */
+        if (overlap(own, bytes, m->wanted[o->output].data, size < 0 ? 1 : size))
+            return fail(m, "input '%s' is given up, but output %d is wanted in the same memory",
+                        model_inputs[input].name, o->output);
+    }
+    return 0;
+}
+
+int input_block(model *m, uint32_t block, uint32_t input, int64_t bytes) {
+    const model_array *a = &m->given[input];
+    if (!m->wanted || !a->donated || !a->data || (uintptr_t)a->data % 64 ||
+        bytes > array_bytes(&model_inputs[input], a->sizes))
+        return take_block(m, block, bytes);
+    TRY(check_alone(m, input, bytes));
+    m->blocks[block] = a->data;
     return 0;
 }
 

@@ -156,6 +156,10 @@ int check_sizes(model *m, const uint32_t *numbers, uint32_t count); /* known and
 enum { GUARD_EQ, GUARD_NE, GUARD_LT, GUARD_LE };
 /* Memory for outputs: the caller's when the output lies in it as it should, else the model's. */
 int take_block(model *m, uint32_t block, int64_t bytes);
+/* Memory in which others lie: that of an input which the caller gives up, else the model's. */
+int input_block(model *m, uint32_t block, uint32_t input, int64_t bytes);
+/* A part of another block; of an output on the host, the caller's memory as in take_block. */
+int share_block(model *m, uint32_t block, uint32_t pool, int64_t offset, int64_t bytes);
 int guard(model *m, int relation, int64_t a, int64_t b, const char *text);
 
 /* --- used by `steps` --- */
@@ -234,6 +238,8 @@ typedef struct launch_facts {
 /* As `reserve` and `take_block`, of the device's memory. */
 int device_reserve(model *m, memory *memory, int64_t bytes);
 int device_block(model *m, uint32_t block, int64_t bytes);
+/* That of the device's copy of an input. */
+int device_input_block(model *m, uint32_t block, uint32_t input, int64_t bytes);
 /* Which target's code is used. */
 uint32_t device_target(const model *m);
 /* `scratch`: memory of the device for all groups; NULL: they want none. */

@@ -147,10 +147,6 @@ static hn_status check_sizes(const hn_input_sizes *in, uint32_t k) {
 static hn_status check_memory(const hn_compile_options *o) {
     if ((uint32_t)o->memory_pool > HN_MEMORY_POOL_COMBINED)
         return HN_ERROR(HN_INVALID_ARGUMENT, "'memory_pool' is %d", (int)o->memory_pool);
-    if (o->source_dir && (o->memory_pool > HN_MEMORY_POOL_NONE || o->donated_count))
-        return HN_ERROR(HN_INVALID_ARGUMENT,
-                        "a C project has no pool of outputs and takes no memory of inputs; leave "
-                        "'memory_pool' and 'donated' to programs that are loaded");
     if (o->donated_count && !o->donated)
         return HN_ERROR(HN_INVALID_ARGUMENT, "'donated' is NULL, but 'donated_count' is %u",
                         o->donated_count);

@@ -189,7 +189,10 @@ static void put_input_flags(source_printer *p) {
 
 /* Of the buffers of a kind, which are numbered as they come. */
 static void put_block_flags(source_printer *p) {
+    const hn_memory_plan *plan = p->numbering->plan;
     hn_strbuf_puts(p->out, "static const uint8_t remote_blocks[] = {");
+    for (uint32_t k = 0; k < plan->pool_list.count; k++)
+        PUTS("%d, ", plan->pool_list.items[k].device != HN_DEVICE_CPU);
     for (hn_wbuf b = 1; b < p->w->buffers.count; b++)
         if (p->numbering->places.buffers[b].kind == HNB_BUFFER_OUTPUT)
             PUTS("%d, ", hn_source_is_remote(p, b));

@@ -15,7 +15,8 @@ typedef struct source_printer {
     /* per node: 1 + the last symbol that a step defines in it, counted from first_late; 0: none */
     uint32_t *stages;
     uint32_t *owns;   /* per storage: 1 + its number among those that the program changes */
-    uint32_t *blocks; /* per buffer: its number among the output buffers */
+    /* per buffer: its number among the blocks, of which pools come first */
+    uint32_t *blocks;
     uint32_t own_count, block_count, slot_count, extern_count;
     uint8_t *is_size;         /* per node: must be known and not negative */
     uint32_t *symbol_numbers; /* per symbol: its place among the numbers */

@@ -177,6 +177,8 @@ static void mark_sizes(source_printer *p) {
     const hn_wrapper *w = p->w;
     for (uint32_t k = 0; k < HN_DEVICE_KIND_COUNT; k++)
         mark_size(p, p->numbering->plan->workspaces[k]);
+    for (uint32_t k = 0; k < p->numbering->plan->pool_list.count; k++)
+        mark_size(p, p->numbering->plan->pool_list.items[k].bytes);
     for (hn_wbuf k = 1; k < w->buffers.count; k++) {
         const hn_wplace *at = &p->numbering->places.buffers[k];
         mark_size(p, at->bytes), mark_size(p, at->offset);
@@ -212,6 +214,7 @@ static void number_things(source_printer *p) {
     const hn_wplaces *places = &p->numbering->places;
     for (uint32_t k = 1; k < places->storages.count; k++)
         if (places->storages.items[k].is_mutable) p->owns[k] = ++p->own_count;
+    p->block_count = p->numbering->plan->pool_list.count;
     for (hn_wbuf k = 1; k < p->w->buffers.count; k++)
         if (places->buffers[k].kind == HNB_BUFFER_OUTPUT) p->blocks[k] = p->block_count++;
     p->slot_count = p->numbering->plan->slot_count;
@@ -241,16 +244,19 @@ uint32_t hn_source_type(const hn_wvalue *v) {
     }
 }
 
+enum { INFO_INPUT = 1, INFO_CHANGED = 2, INFO_DONATED = 4 };
+
 /* Of an input, sizes of the example; of others those that are known. */
-static void put_info(source_printer *p, const hn_wvalue *v, bool is_input, bool is_changed) {
+static void put_info(source_printer *p, const hn_wvalue *v, int flags) {
+    const bool is_input = flags & INFO_INPUT;
     int64_t size;
     hn_strbuf shape;
     hn_strbuf_init(&shape);
     hn_source_shape(p->numbering, v, &shape);
     hn_strbuf_puts(p->out, "    {");
     hn_source_string(p->out, v->name);
-    PUTS(", (model_kind)%u, (model_type)%u, %u, %d, ", (unsigned)v->kind, hn_source_type(v),
-         v->rank, is_changed);
+    PUTS(", (model_kind)%u, (model_type)%u, %u, %d, %d, ", (unsigned)v->kind, hn_source_type(v),
+         v->rank, (flags & INFO_CHANGED) != 0, (flags & INFO_DONATED) != 0);
     hn_source_string(p->out, hn_strbuf_str(&shape));
     hn_strbuf_puts(p->out, ", {");
     for (uint32_t d = 0; d < v->rank; d++) {
@@ -264,13 +270,24 @@ static void put_info(source_printer *p, const hn_wvalue *v, bool is_input, bool 
 }
 
 static const char no_info[] =
-    "    {NULL, MODEL_NONE, MODEL_BOOL, 0, 0, \"\", {0}}, /* the end */\n};\n\n";
+    "    {NULL, MODEL_NONE, MODEL_BOOL, 0, 0, 0, \"\", {0}}, /* the end */\n};\n\n";
 
 static bool is_input_changed(const hn_wrapper *w, uint32_t input) {
     for (uint32_t k = 0; k < w->outputs.count; k++)
         if (hn_source_is_mutation(&w->outputs.items[k]) &&
             w->outputs.items[k].target_input == (int32_t)input)
             return true;
+    return false;
+}
+
+/* Whether something lies in the memory of an input that the caller can give up: on a device it is a
+ * copy in any case. */
+static bool is_input_taken(const source_printer *p, uint32_t input) {
+    const hn_memory_plan *plan = p->numbering->plan;
+    for (uint32_t k = 0; k < plan->pool_list.count; k++) {
+        const hn_wbuf b = plan->pool_list.items[k].input;
+        if (b && p->w->buffers.items[b].source == input) return !hn_source_is_remote(p, b);
+    }
     return false;
 }
 
@@ -284,13 +301,15 @@ static void put_infos(source_printer *p) {
     const hn_wvalue *outputs = p->numbering->outputs;
     hn_strbuf_puts(p->out, "const model_info model_inputs[] = {\n");
     for (uint32_t k = 0; k < w->inputs.count; k++)
-        put_info(p, &p->numbering->inputs[k], true, is_input_changed(w, k));
+        put_info(p, &p->numbering->inputs[k],
+                 INFO_INPUT | (is_input_changed(w, k) ? INFO_CHANGED : 0) |
+                     (is_input_taken(p, k) ? INFO_DONATED : 0));
     PUTS("%sconst model_info model_outputs[] = {\n", no_info);
     for (uint32_t k = 0; k < w->outputs.count; k++)
-        if (!hn_source_is_mutation(&w->outputs.items[k])) put_info(p, &outputs[k], false, false);
+        if (!hn_source_is_mutation(&w->outputs.items[k])) put_info(p, &outputs[k], 0);
     PUTS("%sconst model_info model_buffers[] = {\n", no_info);
     for (uint32_t k = 0; k < w->outputs.count; k++)
-        if (hn_source_is_state(&w->outputs.items[k])) put_info(p, &outputs[k], false, true);
+        if (hn_source_is_state(&w->outputs.items[k])) put_info(p, &outputs[k], INFO_CHANGED);
     hn_strbuf_puts(p->out, no_info);
 }
 
@@ -381,6 +400,8 @@ static int block_output(const hn_wrapper *w, hn_wbuf buffer) {
 
 static void put_blocks_and_states(source_printer *p) {
     hn_strbuf_puts(p->out, "static const int block_outputs[] = {");
+    for (uint32_t k = 0; k < p->numbering->plan->pool_list.count; k++)
+        hn_strbuf_puts(p->out, "-1, ");
     for (hn_wbuf k = 1; k < p->w->buffers.count; k++)
         if (p->numbering->places.buffers[k].kind == HNB_BUFFER_OUTPUT)
             PUTS("%d, ", block_output(p->w, k));
@@ -513,19 +534,42 @@ static void put_size_checks(source_printer *p, uint32_t stage) {
     if (count) PUTS("};\n    TRY(check_sizes(m, sizes, %u));\n", count);
 }
 
+/* Memory of its own, or that of an input. */
+static void put_pools(source_printer *p) {
+    const hn_memory_plan *plan = p->numbering->plan;
+    for (uint32_t k = 0; k < plan->pool_list.count; k++) {
+        const hn_wpool *pool = &plan->pool_list.items[k];
+        const bool is_remote = pool->device != HN_DEVICE_CPU;
+        PUTS("    TRY(%s(m, %u, ",
+             pool->input ? (is_remote ? "device_input_block" : "input_block")
+                         : (is_remote ? "device_block" : "take_block"),
+             k);
+        if (pool->input) PUTS("%u, ", p->w->buffers.items[pool->input].source);
+        hn_source_number(p, pool->bytes);
+        hn_strbuf_puts(p->out, "));\n");
+    }
+}
+
+static void put_buffer(source_printer *p, hn_wbuf b) {
+    const hn_wplace *at = &p->numbering->places.buffers[b];
+    const bool is_remote = hn_source_is_remote(p, b);
+    if (at->kind == HNB_BUFFER_SLOT)
+        PUTS("    TRY(%s(m, &m->slots[%u], ", is_remote ? "device_reserve" : "reserve", at->source);
+    else if (at->source) PUTS("    TRY(share_block(m, %u, %u, ", p->blocks[b], at->source - 1);
+    else PUTS("    TRY(%s(m, %u, ", is_remote ? "device_block" : "take_block", p->blocks[b]);
+    if (at->kind == HNB_BUFFER_OUTPUT && at->source)
+        hn_source_number(p, at->offset), hn_strbuf_puts(p->out, ", ");
+    hn_source_number(p, at->bytes);
+    hn_strbuf_puts(p->out, "));\n");
+}
+
 static void put_memory(source_printer *p, uint32_t stage) {
+    if (!stage) put_pools(p);
     for (hn_wbuf k = 1; k < p->w->buffers.count; k++) {
         const hn_wplace *at = &p->numbering->places.buffers[k];
-        if (at->kind != HNB_BUFFER_OUTPUT && at->kind != HNB_BUFFER_SLOT) continue;
-        if (p->stages[node_of(p, at->bytes)] != stage) continue;
-        const bool is_remote = hn_source_is_remote(p, k);
-        if (at->kind == HNB_BUFFER_OUTPUT)
-            PUTS("    TRY(%s(m, %u, ", is_remote ? "device_block" : "take_block", p->blocks[k]);
-        else
-            PUTS("    TRY(%s(m, &m->slots[%u], ", is_remote ? "device_reserve" : "reserve",
-                 at->source);
-        hn_source_number(p, at->bytes);
-        hn_strbuf_puts(p->out, "));\n");
+        if ((at->kind == HNB_BUFFER_OUTPUT || at->kind == HNB_BUFFER_SLOT) &&
+            p->stages[node_of(p, at->bytes)] == stage)
+            put_buffer(p, k);
     }
 }
 

@@ -34,13 +34,14 @@ same() {
     [ $count -gt 0 ]
 }
 
-# check NAME MODEL INPUT...
+# check NAME MODEL INPUT...: `options` of the compilation
+options=()
 check() {
     local name=$1 model=$2 inputs=() file
     shift 2
     for file in "$@"; do inputs+=(--input "$file"); done
     rm -rf "$work/module" "$work/lines" "$work/fx"
-    "$build/henry" compile "$model" --emit source -q -o "$work/project" >/dev/null || { report 1 "$name: compile"; return; }
+    "$build/henry" compile "$model" --emit source -q -o "$work/project" "${options[@]}" >/dev/null || { report 1 "$name: compile"; return; }
     "$python" tests/python/schema.py docs/program.schema.json "$work/project/program.json"
     report $? "$name: schema"
     "$build/henry" run "$model" "${inputs[@]}" -d "$work/module" -q
@@ -74,6 +75,9 @@ check bf16 $data/bf16.pt2 $data/bf16_[xy].npy
 check lstm $data/lstm.pt2 $data/lstm_in0.npy
 check pool $data/pool.pt2 $data/pool_in8.npy
 zeroed $data/pool_in8.npy
+options=(--pool combined --donate 0)
+check "an input that could be given up" $data/bf16.pt2 $data/bf16_[xy].npy
+options=()
 if [ -d "$models" ]; then
     names="mlp/core gpt2_tiny/core train_step_mlp/core"
     [ "${HENRY_TEST_ALL:-}" ] && names=$(cd "$models" && ls -d */model.pt2 */core.pt2 | sed 's/\.pt2$//')

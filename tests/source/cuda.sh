@@ -178,6 +178,15 @@ small() {
     check "debug: tensors of the GPU are seen" debug_stats
 }
 
+# Pools on the GPU, and results in the memory of the copy of an input.
+memory() {
+    for options in outputs combined; do
+        options=(--pool "$options" --donate 0)
+        values train_step_mlp
+    done
+    options=()
+}
+
 debug_project() { make_texts && build_project DEBUG=1; }
 debug_stats() {
     HENRY_DEBUG_TENSORS=stats libraries run "${inputs[@]}" "${expected[@]}" 2>"$work/stats" || { cat "$work/stats"; return 1; }
@@ -185,6 +194,6 @@ debug_stats() {
 }
 
 for name in ${*:-mlp gpt2_tiny digits_cnn train_step_mlp rms_norm_backward bf16 data loops}; do values "$name"; done
-if [ $# = 0 ]; then small; targets; code; fi
+if [ $# = 0 ]; then memory; small; targets; code; fi
 echo "$passed passed, $failed failed, $skipped skipped"
 exit $((failed != 0))

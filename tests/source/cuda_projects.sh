@@ -22,6 +22,7 @@ describe() {
     for f in $(ls $data/"$1"_out*.npy 2>/dev/null | sort -V); do expected+=(-e "$f"); done
 }
 
-# The model in `file` as a project in the folder `folder`, for a target.
-emit() { "$build/henry" compile "$file" --target "$1" --emit source -q -o "$folder"; }
+# The model in `file` as a project in the folder `folder`, for a target; `options` of the compilation.
+options=()
+emit() { "$build/henry" compile "$file" --target "$1" --emit source -q -o "$folder" "${options[@]}"; }
 build_project() { make -s -j2 -C "$folder" CFLAGS="$flags" "$@" example; }

@@ -99,7 +99,7 @@ TEST(mutations_are_states_or_changed_inputs) {
              "  output tensor \"y\" : f32[4] strides [1] in b2\n"
              "  output mutation \"x\" target 0 : f32[4] strides [1] in b3\n"
              "}\n",
-             "{\"x\", (model_kind)0, (model_type)2, 1, 1, \"[4]\", {4}},",
+             "{\"x\", (model_kind)0, (model_type)2, 1, 1, 0, \"[4]\", {4}},",
              "block_outputs[] = {0, -1}, state_outputs[] = {-1}");
 }
 
