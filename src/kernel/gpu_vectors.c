@@ -249,6 +249,15 @@ uint32_t hn_gpu_open_vectors(hn_gpu_planner *pl, const hn_gpu_run *run, hn_expr 
     return v.open;
 }
 
+/* Whether the phase reads or writes it: arrays of later phases may be listed already. */
+static bool is_touched(const hn_gpu_planner *pl, const hn_gpu_array *a) {
+    bool touched = hn_gpu_is_read(pl, a);
+    for (uint32_t k = 0; k < pl->phase->stores.count && !touched; k++)
+        touched = pl->phase->stores.items[k].buffer == a->buffer &&
+                  pl->phase->stores.items[k].index == a->index;
+    return touched;
+}
+
 void hn_gpu_emit_step(hn_gpu_planner *pl, const hn_gpu_run *run) {
     hn_gpu_mark_varying(pl, run->last);
     hn_gpu_list_arrays(pl, run);
@@ -268,5 +277,6 @@ void hn_gpu_emit_step(hn_gpu_planner *pl, const hn_gpu_run *run) {
     hn_gpu_emit_writes(pl, &v);
     hn_gpu_emit_refill(pl, &v);
     hn_gpu_end_vectors(pl, &v);
-    for (uint32_t k = 0; k < pl->arrays.count; k++) pl->arrays.items[k].is_loaded = true;
+    for (uint32_t k = 0; k < pl->arrays.count; k++)
+        pl->arrays.items[k].is_loaded |= is_touched(pl, &pl->arrays.items[k]);
 }
