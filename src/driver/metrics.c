@@ -65,14 +65,23 @@ static void count_layouts(hn_driver *d) {
     }
 }
 
+static void count_fusions(hn_driver *d) {
+    const hn_schedule *schedule = &d->schedule;
+    count(d, HN_METRIC_FUSIONS_REFUSED, schedule->refusals.count);
+    for (uint32_t k = 0; k < schedule->refusals.count; k++)
+        count(d, HN_METRIC_FUSIONS_FOR_MEMORY,
+              schedule->refusals.items[k].why == HN_REFUSED_MEMORY);
+    count(d, HN_METRIC_BYTES_SAVED, schedule->saved_bytes);
+    count(d, HN_METRIC_LOOPS_REORDERED, schedule->reordered);
+    count(d, HN_METRIC_KERNELS_MERGED, schedule->merged);
+}
+
 hn_status hn_driver_count(hn_driver *d) {
     int64_t points = TRAFFIC_POINTS;
     HN_NEW(&d->arena, d->work, d->schedule.steps.count);
     for (uint32_t k = 0; k < d->schedule.steps.count; k++) HN_TRY(count_step(d, k, &points));
     count_layouts(d);
-    count(d, HN_METRIC_FUSIONS_REFUSED, d->schedule.refusals.count);
-    count(d, HN_METRIC_BYTES_SAVED, d->schedule.saved_bytes);
-    count(d, HN_METRIC_LOOPS_REORDERED, d->schedule.reordered);
+    count_fusions(d);
     count(d, HN_METRIC_COMPUTED_AGAIN, d->schedule.computed_again);
     count(d, HN_METRIC_REDUCTIONS_SPLIT, d->schedule.splits);
     count(d, HN_METRIC_NODES_IMPORTED, d->stats.nodes_imported);

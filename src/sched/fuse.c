@@ -56,6 +56,8 @@ static void reduce_to_pointwise(sched *s, hn_loop *loop) {
 static hn_status try_candidate(sched *s, const fuse_candidate *c, hn_loop *loop, uint32_t origin,
                                bool *out_joined) {
     hn_refusal_reason why;
+    *out_joined = false;
+    if (fuse_is_too_early(s, loop, c)) return fuse_refuse(s, c, origin, HN_REFUSED_MEMORY);
     HN_TRY(fuse_join(s, &s->groups.items[c->group], loop, origin, false, &why));
     if (why) HN_TRY(fuse_join_reordered(s, &s->groups.items[c->group], loop, origin, &why));
     *out_joined = !why;
@@ -306,5 +308,6 @@ hn_status sched_fuse(sched *s) {
         HN_TRY(place_other(s, i));
     }
     HN_TRY(place_waiting(s, &waiting));
+    HN_TRY(fuse_merge_groups(s));
     return hn_sym_status(s->sym);
 }

@@ -27,6 +27,10 @@ hn_status fuse_join_reordered(sched *s, group *g, hn_loop *loop, uint32_t origin
 hn_status fuse_group_copy(sched *s, const group *from, group *to) HN_MUST_USE;
 void fuse_group_commit(group *g, const group *trial);
 
+/* fuse_merge.c */
+/* After the walk: groups that may be one become one. What is left of the others has no members. */
+hn_status fuse_merge_groups(sched *s) HN_MUST_USE;
+
 /* fuse_saved.c: of each buffer, the groups that touched it last. */
 enum { FUSE_CANDIDATES_MAX = 8 };
 
@@ -55,6 +59,11 @@ uint32_t fuse_newest_needed(const sched *s, const hn_loop *loop);
 void fuse_find_candidates(sched *s, const hn_loop *loop, fuse_candidates *out);
 /* What the loop has in common with group `index`. */
 fuse_candidate fuse_common_with(sched *s, const hn_loop *loop, uint32_t index);
+/* Whether so many bytes more, alive for groups between, are too many for what is saved. */
+bool fuse_costs_memory(const sched *s, int64_t longer_alive, int64_t saved);
+/* The same of a loop that joins a group which is not the last: what it makes is there earlier, and what
+ * it alone reads may be gone earlier. */
+bool fuse_is_too_early(sched *s, const hn_loop *loop, const fuse_candidate *c);
 
 /* fuse_refused.c */
 /* Group `c->group` did not take a loop of the node. Its own group is `index`, once it is known

@@ -167,3 +167,28 @@ fuse_candidate fuse_common_with(sched *s, const hn_loop *loop, uint32_t index) {
     }
     return c;
 }
+
+/* ---- memory ---- */
+
+enum { ALIVE_FACTOR = 4 }; /* bytes that may stay alive longer, for each byte that is saved */
+
+bool fuse_costs_memory(const sched *s, int64_t longer_alive, int64_t saved) {
+    return longer_alive > s->options->limits->again_min_bytes &&
+           longer_alive / ALIVE_FACTOR > saved;
+}
+
+bool fuse_is_too_early(sched *s, const hn_loop *loop, const fuse_candidate *c) {
+    const hn_buf made = loop->store.buffer;
+    int64_t longer = 0;
+    if (c->group + 1 == s->groups.count || s->p->buffers.items[made].kind != HN_BUFFER_TEMP)
+        return false;
+    longer = loop_access_bytes(s, loop, made, loop->store.index);
+    s->seen_now++;
+    for (hn_sid k = 1; k < loop->body.count; k++) {
+        const hn_sop *op = &loop->body.items[k];
+        if (is_first(s, op) && s->item_readers[op->buffer] == 1 &&
+            s->p->buffers.items[op->buffer].kind == HN_BUFFER_TEMP)
+            longer -= loop_access_bytes(s, loop, op->buffer, op->index);
+    }
+    return fuse_costs_memory(s, longer, c->bytes);
+}

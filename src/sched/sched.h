@@ -169,6 +169,7 @@ typedef struct hn_schedule {
         uint32_t count, cap;
     } refusals;          /* in the order in which they were looked at */
     uint32_t reordered;  /* loops whose dims were reordered, cut or reversed to join a kernel */
+    uint32_t merged;     /* kernels that became part of another one after all loops had theirs */
     int64_t saved_bytes; /* that loops need not move since they share kernels, at the hints */
     uint32_t splits;     /* reductions and scans that became several kernels (split.c, scan.c) */
     uint32_t computed_again; /* values that their readers compute (crossed.c) */

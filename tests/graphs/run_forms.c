@@ -2,9 +2,9 @@
  * forms are run by their interpreter, the loops before the schedule by theirs, and the outputs
  * compared.
  *
- *     run_forms FROM COUNT [--contractions | --loops | --shared] [--cpu] [--best] [--dump]
+ *     run_forms FROM COUNT [--contractions | --shared] [--cpu] [--best] [--dump]
  *
- * --contractions, --loops, --shared: other kinds of random graphs (support/random_graph.h). The
+ * --contractions, --shared: other kinds of random graphs (support/random_graph.h). The
  * processor is a GPU, or with --cpu one with vectors: how long they are, and whether it has caches
  * that the small tensors of tests fill, goes by the seed. Every fourth graph is there twice, so that
  * its kernels become segments. Of the plans that the planner offers for a kernel one is taken by the
@@ -116,7 +116,8 @@ static bool parse_command(int argc, char **argv, command *out) {
     *out = (command){0};
     if (argc < 3 || !parse(argv[1], &out->from) || !parse(argv[2], &out->count)) return false;
     for (int k = 3; k < argc; k++) {
-        if (hn_random_family_named(argv[k], &out->family)) continue;
+        if (hn_random_family_named(argv[k], &out->family) && out->family != HN_FAMILY_LOOPS)
+            continue;
         if (strcmp(argv[k], "--cpu") == 0) out->cpu = true;
         else if (strcmp(argv[k], "--best") == 0) out->best = true;
         else if (strcmp(argv[k], "--dump") == 0) out->dumps = true;
@@ -127,18 +128,18 @@ static bool parse_command(int argc, char **argv, command *out) {
 
 int main(int argc, char **argv) {
     command c;
-    uint64_t failed = 0, kernels = 0, bounds = 0, reordered = 0;
+    uint64_t failed = 0, kernels = 0, bounds = 0, reordered = 0, merged = 0;
     if (!parse_command(argc, argv, &c)) {
-        fprintf(
-            stderr,
-            "usage: %s FROM COUNT [--contractions | --loops | --shared] [--cpu] [--best] [--dump]\n",
-            argv[0]);
+        fprintf(stderr,
+                "usage: %s FROM COUNT [--contractions | --shared] [--cpu] [--best] [--dump]\n",
+                argv[0]);
         return 2;
     }
     for (uint64_t seed = c.from; seed < c.from + c.count; seed++) {
         hn_forms_count of_seed = {0};
         hn_status outcome = check_seed(&c, seed, &of_seed);
         kernels += of_seed.kernels, bounds += of_seed.bounds, reordered += of_seed.reordered;
+        merged += of_seed.merged;
         if (!outcome) continue;
         failed++;
         fprintf(stderr, "seed %llu: %s\n  again: %s %llu 1%s%s%s\n", (unsigned long long)seed,
@@ -146,8 +147,11 @@ int main(int argc, char **argv) {
                 hn_random_family_option(c.family), c.cpu ? " --cpu" : "", c.best ? " --best" : "");
         hn_status_free(outcome);
     }
-    fprintf(stderr, "%llu kernels, the traffic of %llu is a bound; %llu loops reordered\n",
-            (unsigned long long)kernels, (unsigned long long)bounds, (unsigned long long)reordered);
+    fprintf(
+        stderr,
+        "%llu kernels, the traffic of %llu is a bound; %llu loops reordered, %llu kernels merged\n",
+        (unsigned long long)kernels, (unsigned long long)bounds, (unsigned long long)reordered,
+        (unsigned long long)merged);
     printf("%llu passed, %llu failed\n", (unsigned long long)(c.count - failed),
            (unsigned long long)failed);
     return failed != 0;

@@ -170,6 +170,7 @@ static hn_status run_scheduled(runner *r, hn_arena *arena, hn_program *p, hn_gra
     hn_schedule schedule;
     HN_TRY(hn_schedule_program(p, &r->how->schedule, arena, &r->scratch, &schedule));
     r->count.reordered = schedule.reordered;
+    r->count.merged = schedule.merged;
     HN_TRY(hn_program_run_begin(arena, p, graph, inputs, input_count, &r->run));
     HN_TRY(run_steps(r, &schedule));
     return hn_program_run_outputs(&r->run, out_outputs);

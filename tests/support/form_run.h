@@ -23,7 +23,7 @@ typedef struct hn_forms_check {
 /* How many kernels were run as forms; of these, how many have an index from data, so that their traffic
  * (kernel/traffic.h) is a bound. And what the schedule did (hn_schedule). */
 typedef struct hn_forms_count {
-    uint32_t kernels, bounds, reordered;
+    uint32_t kernels, bounds, reordered, merged;
 } hn_forms_count;
 
 /* Outputs fit within `tolerance`, as in hn_outputs_compare; every form fits on the processor, and

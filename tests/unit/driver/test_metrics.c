@@ -59,6 +59,27 @@ static const char two_updates[] =
           "  %b = aten.relu.default(%y) : f32[32]\n"
           "  output user %a \"a\"\n  output user %b \"b\"\n");
 
+/* The sum takes what two kernels make that read nothing in common. */
+static const char norm_backward[] =
+    GRAPH("  input user %x : f32[64, 300] \"x\"\n  input user %g : f32[64, 300] \"g\"\n",
+          "  %s = aten.sum.dim_IntList(%x, [1], true) : f32[64, 1]\n"
+          "  %m = aten.mul.Tensor(%x, %s) : f32[64, 300]\n"
+          "  %d = aten.relu.default(%g) : f32[64, 300]\n"
+          "  %p = aten.mul.Tensor(%m, %d) : f32[64, 300]\n"
+          "  %y = aten.sum.dim_IntList(%p, [1]) : f32[64]\n"
+          "  output user %m \"m\"\n  output user %d \"d\"\n  output user %y \"y\"\n");
+/* Both products read one number in common: the second one is not made before the first scan. */
+static const char early[] =
+    GRAPH("  input user %w : f32[1] \"w\"\n  input user %x : f32[4194304] \"x\"\n"
+          "  input user %z : f32[4194304] \"z\"\n",
+          "  %a = aten.mul.Tensor(%x, %w) : f32[4194304]\n"
+          "  %b = aten.cumsum.default(%a, 0) : f32[4194304]\n"
+          "  %e = aten.add.Tensor(%b, %a) : f32[4194304]\n"
+          "  %c = aten.mul.Tensor(%z, %w) : f32[4194304]\n"
+          "  %d = aten.cumsum.default(%c, 0) : f32[4194304]\n"
+          "  %f = aten.add.Tensor(%d, %c) : f32[4194304]\n"
+          "  output user %e \"e\"\n  output user %f \"f\"\n");
+
 /* Counts what a graph becomes, for a target and 8 threads. */
 static void count(const char *text, const char *target, hn_metrics *out) {
     hn_arena arena;
@@ -113,6 +134,8 @@ TEST(a_counter_is_what_the_program_has_and_0_elsewhere) {
         {"kernels_of_segments", two_updates, relu, "x86-64-v3", 1},
         {"segments", two_updates, relu, "sm_90a", 2},
         {"bytes_read", two_updates, product, "x86-64-v3", 4128},
+        {"kernels_merged", norm_backward, softmax, "x86-64-v3", 1},
+        {"fusions_refused_for_memory", early, two_sizes, "x86-64-v3", -1},
     };
     for (size_t k = 0; k < HN_COUNT_OF(rows); k++) {
         hn_metrics m;

@@ -73,7 +73,7 @@ TEST(what_shares_a_kernel_is_no_refusal) {
 }
 
 /* The third loop has one buffer in common with each of the others, and is of the space of both: it
- * joins where it saves more. The first two read nothing together. */
+ * joins where it saves more. The second one reads what another row of the first makes. */
 TEST(the_group_that_saves_most_is_joined) {
     scheduled t;
     make(&t, "b1 : input 0 f32[8]\n"
@@ -87,7 +87,9 @@ TEST(the_group_that_saves_most_is_joined) {
              "}\n"
              "pointwise (i0 < 4, i1 < 8; ) {\n"
              "  %1 = b1[i1] : f32\n"
-             "  b4[8*i0 + i1] = %1\n"
+             "  %2 = b3[0] : f32\n"
+             "  %3 = add(%1, %2) : f32\n"
+             "  b4[8*i0 + i1] = %3\n"
              "}\n"
              "pointwise (i0 < 4, i1 < 8; ) {\n"
              "  %1 = b2[8*i0 + 7 - i1] : f32\n"

@@ -1,0 +1,312 @@
+/* fuse_merge.c: groups become one after all loops have their groups.
+ *
+ * A loop joins when it comes, and what it reads of two groups keeps these apart, though nothing else
+ * does:
+ *
+ *   group 0: m = a * r[row]                   group 0: m = a * r[row], d = g * w,
+ *   group 1: d = g * w, s = sum(d * m)   ->            s = sum(d * m)
+ *
+ * Groups are looked at in order, each with those before it that it has most bytes in common with. Two
+ * of them may be one if no third one depends on the first and is needed by the second. Then all between
+ * that does not depend on the first is moved in front of it, and all that does comes behind. All loops
+ * of the second group join a copy of the first, or nothing happens. Where that would keep much more
+ * alive for the groups between than it saves, it does not happen either.
+ *
+ * Only groups that are near each other are looked at, a bounded number of pairs for each: linear.
+ * Source: horizontal fusion of TorchInductor's scheduler, and its rule against peaks of memory. */
+#include "sched/fuse.h"
+
+#include <string.h>
+
+enum {
+    NEAR = 64,    /* groups between two that become one */
+    TRIED_MAX = 3 /* pairs for a group */
+};
+
+/* A buffer that a group touches. */
+typedef struct use {
+    hn_buf buffer;
+    bool reads, writes;
+    int64_t bytes; /* of the largest access by a loop */
+} use;
+
+typedef struct uses {
+    use *items;
+    uint32_t count, cap;
+} uses;
+
+typedef struct merge {
+    sched *s;
+    uses *of;         /* per group */
+    uint32_t *order;  /* groups in execution order */
+    uint32_t *region; /* per group: groups of different ones have a bracket between them */
+    struct mark {
+        uint32_t read, written;         /* by what depends on the first group: its stamp */
+        uint32_t own_read, own_written; /* by the first group itself */
+        uint32_t at;                    /* in the list of uses that is being made */
+    } * marks;                          /* per buffer */
+    uint32_t *last; /* per buffer: 1 + the place in the order that touches it last */
+    uint32_t stamp;
+} merge;
+
+/* ---- what groups touch ---- */
+
+static hn_status add_use(merge *m, uint32_t g, hn_buf b, bool writes, int64_t bytes) {
+    if (!b) return NULL;
+    uses *list = &m->of[g];
+    uint32_t at = m->marks[b].at;
+    if (at >= list->count || list->items[at].buffer != b) {
+        at = m->marks[b].at = list->count;
+        HN_PUSH(m->s->scratch, list, ((use){.buffer = b}));
+    }
+    use *u = &list->items[at];
+    u->reads |= !writes;
+    u->writes |= writes;
+    if (bytes > u->bytes) u->bytes = bytes;
+    return NULL;
+}
+
+static hn_status add_loop(merge *m, uint32_t g, const hn_loop *loop) {
+    for (hn_sid k = 1; k < loop->body.count; k++) {
+        const hn_sop *op = &loop->body.items[k];
+        if (op->kind == HN_SOP_LOAD)
+            HN_TRY(add_use(m, g, op->buffer, false,
+                           loop_access_bytes(m->s, loop, op->buffer, op->index)));
+    }
+    if (loop->kind == HN_LOOP_SCATTER) HN_TRY(add_use(m, g, loop->store.buffer, false, 0));
+    HN_TRY(add_use(m, g, loop->indices.buffer, true, 0));
+    return add_use(m, g, loop->store.buffer, true,
+                   loop->store.buffer
+                       ? loop_access_bytes(m->s, loop, loop->store.buffer, loop->store.index)
+                       : 0);
+}
+
+static hn_status add_group(merge *m, uint32_t g) {
+    const group *own = &m->s->groups.items[g];
+    m->of[g].count = 0;
+    for (uint32_t k = 0; k < own->members.count; k++)
+        HN_TRY(add_loop(m, g, own->members.items[k].loop));
+    if (own->is_loop) return NULL;
+    const hn_item_info *item = &m->s->p->items.items[own->item];
+    HN_TRY(add_use(m, g, item->cond, false, 0));
+    HN_TRY(add_use(m, g, item->to, true, 0));
+    for (uint32_t k = 0; item->kind == HN_ITEM_EXTERN && k < item->ext->operand_count; k++) {
+        const struct hn_extern_operand *o = &item->ext->operands[k];
+        HN_TRY(add_use(m, g, o->buffer, o->written, 0));
+    }
+    return NULL;
+}
+
+static bool is_bracket(const merge *m, uint32_t g) {
+    const group *own = &m->s->groups.items[g];
+    const hn_item_kind kind = own->is_loop ? HN_ITEM_LOOP : m->s->p->items.items[own->item].kind;
+    return kind != HN_ITEM_LOOP && kind != HN_ITEM_EXTERN && kind != HN_ITEM_ASSERT;
+}
+
+static hn_status begin(merge *m) {
+    const uint32_t count = m->s->groups.count, buffers = m->s->p->buffers.count;
+    HN_NEW(m->s->scratch, m->of, count);
+    HN_NEW(m->s->scratch, m->order, count);
+    HN_NEW(m->s->scratch, m->region, count);
+    HN_NEW(m->s->scratch, m->marks, buffers);
+    HN_NEW(m->s->scratch, m->last, buffers);
+    for (uint32_t g = 0; g < count; g++) {
+        m->order[g] = g;
+        m->region[g] = (g ? m->region[g - 1] : 0) + is_bracket(m, g);
+        HN_TRY(add_group(m, g));
+        for (uint32_t k = 0; k < m->of[g].count; k++) m->last[m->of[g].items[k].buffer] = g + 1;
+    }
+    return NULL;
+}
+
+/* ---- whether two may be one ---- */
+
+static bool may_change(const merge *m, uint32_t g) {
+    const group *own = &m->s->groups.items[g];
+    return own->is_loop && own->members.count && own->form != GROUP_SINGLE;
+}
+
+/* Whether something that the marks tell of must come before the group. */
+static bool depends(const merge *m, uint32_t g, bool on_first) {
+    for (uint32_t k = 0; k < m->of[g].count; k++) {
+        const use *u = &m->of[g].items[k];
+        const struct mark *w = &m->marks[u->buffer];
+        if (w->written == m->stamp || (u->writes && w->read == m->stamp)) return true;
+        if (on_first && (w->own_written == m->stamp || (u->writes && w->own_read == m->stamp)))
+            return true;
+    }
+    return false;
+}
+
+static void mark(merge *m, uint32_t g, bool is_first) {
+    for (uint32_t k = 0; k < m->of[g].count; k++) {
+        const use *u = &m->of[g].items[k];
+        struct mark *w = &m->marks[u->buffer];
+        if (u->reads) *(is_first ? &w->own_read : &w->read) = m->stamp;
+        if (u->writes) *(is_first ? &w->own_written : &w->written) = m->stamp;
+    }
+}
+
+/* The groups between the places `a` and `b` that depend on that at `a`: `out_behind`, by their distance.
+ * False if that at `b` needs one of them. */
+static bool find_behind(merge *m, uint32_t a, uint32_t b, bool *out_behind) {
+    m->stamp++;
+    mark(m, m->order[a], true);
+    for (uint32_t at = a + 1; at < b; at++) {
+        out_behind[at - a] = depends(m, m->order[at], true);
+        if (out_behind[at - a]) mark(m, m->order[at], false);
+    }
+    return !depends(m, m->order[b], false);
+}
+
+/* Bytes of temporaries that would be alive for what is between the two, more than now: what the second
+ * makes if it comes earlier, less what it reads last. */
+static int64_t longer_alive(const merge *m, uint32_t b) {
+    const uses *its = &m->of[m->order[b]];
+    int64_t bytes = 0;
+    for (uint32_t k = 0; k < its->count; k++) {
+        const use *u = &its->items[k];
+        if (m->s->p->buffers.items[u->buffer].kind != HN_BUFFER_TEMP) continue;
+        if (u->writes && m->last[u->buffer] > b + 1) bytes += u->bytes;
+        else if (u->reads && !u->writes && m->last[u->buffer] == b + 1) bytes -= u->bytes;
+    }
+    return bytes;
+}
+
+/* ---- candidates ---- */
+
+typedef struct pair {
+    uint32_t at; /* the place of the first group */
+    fuse_candidate what;
+} pair;
+
+/* What both groups touch; bytes as in fuse_saved.c. The second one's buffers have marks. */
+static pair common(const merge *m, uint32_t a, uint32_t second) {
+    pair p = {.at = a, .what = {.group = m->order[a]}};
+    const uses *one = &m->of[m->order[a]], *other = &m->of[second];
+    for (uint32_t k = 0; k < one->count; k++) {
+        const use *u = &one->items[k];
+        const struct mark *w = &m->marks[u->buffer];
+        const use *v = w->read == m->stamp ? &other->items[w->at] : NULL;
+        if (!v) continue;
+        p.what.bytes += u->bytes < v->bytes ? u->bytes : v->bytes;
+        if (p.what.shared_count < HN_REFUSAL_SHARED_MAX)
+            p.what.shared[p.what.shared_count++] = u->buffer;
+    }
+    return p;
+}
+
+/* So that what it reads is found by its buffer. */
+static void mark_reads(merge *m, uint32_t g) {
+    m->stamp++;
+    for (uint32_t k = 0; k < m->of[g].count; k++) {
+        const use *u = &m->of[g].items[k];
+        if (!u->reads) continue;
+        m->marks[u->buffer].read = m->stamp;
+        m->marks[u->buffer].at = k;
+    }
+}
+
+static void keep_best(pair *best, uint32_t *count, const pair *p) {
+    uint32_t at = TRIED_MAX - 1;
+    if (*count < TRIED_MAX) at = (*count)++;
+    else if (best[at].what.bytes >= p->what.bytes) return;
+    for (; at && best[at - 1].what.bytes < p->what.bytes; at--) best[at] = best[at - 1];
+    best[at] = *p;
+}
+
+/* Places of groups before that at `b`, which touch what it reads: those with most bytes in common. */
+static uint32_t find_pairs(merge *m, uint32_t b, pair *out) {
+    uint32_t count = 0;
+    const uint32_t g = m->order[b];
+    mark_reads(m, g);
+    for (uint32_t a = b; a-- > 0 && b - a <= NEAR && m->region[m->order[a]] == m->region[g];) {
+        if (!may_change(m, m->order[a])) continue;
+        const pair p = common(m, a, g);
+        if (p.what.bytes) keep_best(out, &count, &p);
+    }
+    return count;
+}
+
+/* ---- merging ---- */
+
+static hn_status join_all(merge *m, uint32_t first, uint32_t second, hn_refusal_reason *out_why) {
+    sched *s = m->s;
+    group trial, *into = &s->groups.items[first], *from = &s->groups.items[second];
+    *out_why = HN_REFUSED_FULL;
+    if (into->members.count + from->members.count > MAX_MEMBERS || from->slabs) return NULL;
+    HN_TRY(fuse_group_copy(s, into, &trial));
+    for (uint32_t k = 0; k < from->members.count; k++) {
+        const member *moved = &from->members.items[k];
+        hn_loop *loop;
+        HN_NEW(s->arena, loop, 1);
+        HN_TRY(loop_copy(s, moved->loop, loop));
+        HN_TRY(fuse_join(s, &trial, loop, moved->origin, false, out_why));
+        if (*out_why) return NULL;
+    }
+    fuse_group_commit(into, &trial);
+    from->members.count = 0;
+    return NULL;
+}
+
+/* Both groups are at the place where all that depends on the first begins. */
+static void move(merge *m, uint32_t a, uint32_t b, const bool *behind) {
+    uint32_t kept[NEAR], count = 0, at = a;
+    const uint32_t first = m->order[a], second = m->order[b];
+    for (uint32_t k = a + 1; k < b; k++)
+        if (behind[k - a]) kept[count++] = m->order[k];
+        else m->order[at++] = m->order[k];
+    m->order[at++] = first;
+    m->order[at++] = second; /* which is empty */
+    memcpy(&m->order[at], kept, count * sizeof *kept);
+    for (uint32_t k = a; k <= b; k++)
+        for (uint32_t e = 0; e < m->of[m->order[k]].count; e++) {
+            uint32_t *last = &m->last[m->of[m->order[k]].items[e].buffer];
+            if (*last <= b + 1) *last = k + 1;
+        }
+}
+
+static hn_status try_pair(merge *m, const pair *p, uint32_t b, bool *out_merged) {
+    bool behind[NEAR + 1];
+    const uint32_t first = p->what.group, second = m->order[b];
+    const group *g = &m->s->groups.items[second];
+    const uint32_t origin = g->members.items[g->members.count - 1].origin;
+    hn_refusal_reason why = HN_REFUSED_NONE;
+    if (!find_behind(m, p->at, b, behind)) return NULL;
+    const int64_t longer = b - p->at > 1 ? longer_alive(m, b) : 0;
+    if (fuse_costs_memory(m->s, longer, p->what.bytes)) why = HN_REFUSED_MEMORY;
+    if (!why) HN_TRY(join_all(m, first, second, &why));
+    *out_merged = !why;
+    if (why == HN_REFUSED_MEMORY) return fuse_refuse(m->s, &p->what, origin, why);
+    if (why) return NULL;
+    HN_TRY(add_group(m, first));
+    m->of[second].count = 0;
+    move(m, p->at, b, behind);
+    m->s->out->merged++;
+    m->s->out->saved_bytes += p->what.bytes;
+    return NULL;
+}
+
+static hn_status reorder_groups(merge *m) {
+    sched *s = m->s;
+    group *items;
+    if (!s->out->merged) return NULL;
+    HN_NEW(s->arena, items, s->groups.count);
+    for (uint32_t k = 0; k < s->groups.count; k++) items[k] = s->groups.items[m->order[k]];
+    s->groups.items = items;
+    s->groups.cap = s->groups.count;
+    return NULL;
+}
+
+hn_status fuse_merge_groups(sched *s) {
+    merge m = {.s = s};
+    if (s->options->no_fusion || s->groups.count < 2) return NULL;
+    HN_TRY(begin(&m));
+    for (uint32_t b = 1; b < s->groups.count; b++) {
+        pair pairs[TRIED_MAX];
+        bool merged = false;
+        const uint32_t count = may_change(&m, m.order[b]) ? find_pairs(&m, b, pairs) : 0;
+        for (uint32_t k = 0; k < count && !merged; k++) HN_TRY(try_pair(&m, &pairs[k], b, &merged));
+    }
+    return reorder_groups(&m);
+}
