@@ -84,16 +84,37 @@ static void pack_columns(const hn_ext_pack *p, const float *in, float *out, int6
         if (cols == 5) k = pack_transposed(p, in, out, 5);
         if (cols == 4) k = pack_transposed(p, in, out, 4);
     }
-    if (p->in_col == 1 && (cols == 6 || cols == 5)) { /* row panels of a transposed matrix */
-        for (; k < p->k; k++, in += p->in_k, out += p->width) {
-            *(vec4_unaligned *)out = *(const vec4_unaligned *)in;
-            out[4] = in[4];
-            if (cols == 6) out[5] = in[5];
-        }
-        return;
-    }
     for (; k < p->k; k++)
         for (int64_t j = 0; j < cols; j++) out[k * p->width + j] = in[k * p->in_k + j * p->in_col];
+}
+
+/* `cols` (at least 4) floats of each row, in pieces of 8 or of 4; the last piece ends where the row
+ * does. */
+HN_INLINE void pack_pieces(const hn_ext_pack *p, const float *in, float *out, const int64_t cols,
+                           const bool by_8, const bool scaled) {
+    const int64_t piece = by_8 ? 8 : 4;
+    for (int64_t k = 0; k < p->k; k++, in += p->in_k, out += p->width) {
+        const float factor = scaled ? p->scale[k * p->scale_k] : 1;
+        for (int64_t j = 0, next; j < cols; j = next) {
+            if (by_8) {
+                vec8 v = *(const vec8_unaligned *)(in + j);
+                *(vec8_unaligned *)(out + j) = scaled ? v * factor : v;
+            } else {
+                vec4 v = *(const vec4_unaligned *)(in + j);
+                *(vec4_unaligned *)(out + j) = scaled ? v * factor : v;
+            }
+            next = j + piece;
+            if (next < cols && next + piece > cols) next = cols - piece;
+        }
+    }
+}
+
+/* A panel of contiguous columns: the rows of a transposed matrix. */
+static void pack_contiguous(const hn_ext_pack *p, const float *in, float *out, int64_t cols) {
+    if (cols >= 8 && p->scale) pack_pieces(p, in, out, cols, true, true);
+    else if (cols >= 8) pack_pieces(p, in, out, cols, true, false);
+    else if (p->scale) pack_pieces(p, in, out, cols, false, true);
+    else pack_pieces(p, in, out, cols, false, false);
 }
 
 /* Whole panels of contiguous columns, `panels` of them side by side: long reads, as rows are often
@@ -112,12 +133,18 @@ HN_INLINE void pack_rows(const hn_ext_pack *p, const float *in, float *out, cons
     }
 }
 
-static void pack_panel(const hn_ext_pack *p, const float *in, float *out, int64_t cols) {
+static void pack_any(const hn_ext_pack *p, const float *in, float *out, int64_t cols) {
     for (int64_t j = 0; j < cols; j += 8)
         pack_columns(p, in + j * p->in_col, out + j, cols - j < 8 ? cols - j : 8);
-    if (p->scale)
-        for (int64_t k = 0; k < p->k; k++)
-            for (int64_t j = 0; j < cols; j++) out[k * p->width + j] *= p->scale[k * p->scale_k];
+    for (int64_t k = 0; k < p->k && p->scale; k++) {
+        const float factor = p->scale[k * p->scale_k];
+        for (int64_t j = 0; j < cols; j++) out[k * p->width + j] *= factor;
+    }
+}
+
+static void pack_panel(const hn_ext_pack *p, const float *in, float *out, int64_t cols) {
+    if (p->in_col == 1 && cols >= 4) pack_contiguous(p, in, out, cols);
+    else pack_any(p, in, out, cols);
     /* a tile reads no more rows than it has, but whole vectors of columns */
     if (p->width != TILE_COLS) return;
     for (int64_t j = cols; j < TILE_COLS; j++)

@@ -7,6 +7,7 @@
 #include "ops/cpu/gemm/gemm.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum {
     SKINNY_POSITIONS = 6, /* up to here weights are what costs */
@@ -66,18 +67,26 @@ static void range_of(const hn_ext_conv *c, int d, int64_t tap, int64_t range[2])
         range[0], hn_ext_min(c->out[d], from < c->in[d] ? (c->in[d] - 1 - from) / s + 1 : 0));
 }
 
+/* One row of the output, of which [cols[0], cols[1]) reads the input. */
+static void collect_row(const hn_ext_conv *c, const float *in, const int64_t cols[2], float *out) {
+    const int64_t step = c->stride[2] * c->x[4], count = cols[1] - cols[0];
+    for (int64_t k = 0; k < cols[0]; k++) out[k] = 0;
+    if (step == 1) memcpy(out + cols[0], in, (size_t)count * sizeof *out);
+    else
+        for (int64_t k = 0; k < count; k++) out[cols[0] + k] = in[k * step];
+    for (int64_t k = cols[1]; k < c->out[2]; k++) out[k] = 0;
+}
+
 static void collect_tap(const hn_ext_conv *c, const float *x, int64_t i, int64_t j, float *out) {
     int64_t rows[2], cols[2];
     range_of(c, 1, i, rows);
     range_of(c, 2, j, cols);
     const int64_t top = i * c->dilation[1] - c->padding[1],
-                  left = j * c->dilation[2] - c->padding[2];
+                  left = cols[0] * c->stride[2] + j * c->dilation[2] - c->padding[2];
     for (int64_t y = 0; y < c->out[1]; y++, out += c->out[2]) {
-        const bool inside = y >= rows[0] && y < rows[1];
-        const float *in = inside ? x + (y * c->stride[1] + top) * c->x[3] : x;
-        for (int64_t k = 0; k < c->out[2]; k++)
-            out[k] =
-                inside && k >= cols[0] && k < cols[1] ? in[(k * c->stride[2] + left) * c->x[4]] : 0;
+        if (y >= rows[0] && y < rows[1] && cols[0] < cols[1])
+            collect_row(c, x + (y * c->stride[1] + top) * c->x[3] + left * c->x[4], cols, out);
+        else memset(out, 0, (size_t)c->out[2] * sizeof *out);
     }
 }
 
