@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # `make bench`: measures, prints the table of figures and keeps it in bench/RESULTS.md.
 #
-#     bench/run.sh [PART]...         kernels steps threads bundle service cache startup peers norms fusion roofline; default: all of them, then the table
+#     bench/run.sh [PART]...         kernels steps threads bundle service cache startup peers norms fusion roofline optimizer; default: all of them, then the table
 #
 # The peers and the exported models need PyTorch and ONNX Runtime: HENRY_BENCH_PYTHON names a Python that has them;
 # otherwise a virtual environment is made below build/bench (gigabytes, once). HENRY_BENCH_MODELS names a folder for the
@@ -12,10 +12,10 @@ cd "$(dirname "$0")/.."
 build=${BUILD:-$PWD/build}
 work=$build/bench
 models=${HENRY_BENCH_MODELS:-$work/models}
-parts=${*:-kernels steps threads bundle service cache startup peers norms fusion roofline}
+parts=${*:-kernels steps threads bundle service cache startup peers norms fusion roofline optimizer}
 mkdir -p "$work"
 for part in $parts; do
-    case $part in kernels | steps | threads | bundle | service | cache | startup | peers | norms | fusion | roofline) ;; *) sed -n '2,4s/^# \{0,1\}//p' "$0" >&2; exit 2 ;; esac
+    case $part in kernels | steps | threads | bundle | service | cache | startup | peers | norms | fusion | roofline | optimizer) ;; *) sed -n '2,4s/^# \{0,1\}//p' "$0" >&2; exit 2 ;; esac
 done
 
 # Figures of a warm start are of this run, not of a cache that grew before it.
@@ -83,6 +83,13 @@ bench_fusion() {
 bench_roofline() {
     "$build/henry" bench --roofline --threads 2 --stats "$work/roofline.json" \
         "$models"/{gpt2_124m,bert_base,resnet50,vit_b_16,mobilenet_v3_large,llama_8x1024}/model.pt2 >"$work/roofline.txt"
+}
+
+# AdamW for the parameters of GPT-2 124M: 4 GB of tensors.
+bench_optimizer() {
+    find_python
+    [ -e "$models/adamw/model.pt2" ] || "$python" bench/make_optimizer.py "$models/adamw"
+    "$build/bench_optimizer" "$models/adamw/model.pt2" 2 >"$work/optimizer.json"
 }
 
 cmake --build "$build" --target bench_programs henry-worker henry >"$work/build.log" 2>&1 || { cat "$work/build.log" >&2; exit 1; }

@@ -2,7 +2,7 @@
 
     table.py DIRECTORY -o RESULTS.md
 
-DIRECTORY holds kernels.jsonl, ceilings.jsonl, steps.json, threads.json, bundle.json, service.json, cache.jsonl, startup.json, peers.jsonl, norms.jsonl, fusion.jsonl and roofline.json, as far as those parts have run. Prints the figures
+DIRECTORY holds kernels.jsonl, ceilings.jsonl, steps.json, threads.json, bundle.json, service.json, cache.jsonl, startup.json, peers.jsonl, norms.jsonl, fusion.jsonl, roofline.json and optimizer.json, as far as those parts have run. Prints the figures
 that were asked for, each beside what was measured; RESULTS.md gets these and the tables behind them.
 """
 
@@ -153,8 +153,16 @@ def reached_text(asked, reached):
     return "" if not asked else "yes" if reached else "**no**"
 
 
+def optimizer_figures(o):
+    what = f"AdamW step of GPT-2 124M, {o['parameters']} parameters in one graph"
+    yield f"{what} ({o['nodes']} nodes): kernels", 8, o["kernels"], o["kernels"] <= 8
+    what += f", {o['threads']} threads ({o['ms']:.0f} ms): part of the speed of "
+    yield what + "a loop that reads four streams and writes three", "0.95", f"{o['of_plain']:.2f}", o["of_plain"] >= 0.95
+    yield what + "the same loop with the arithmetic of AdamW", "0.95", f"{o['of_hand']:.2f}", o["of_hand"] >= 0.95
+
+
 def figures(results):
-    for name, function in (("startup", startup_figures), ("kernels", kernel_figures), ("ceilings", ceiling_figures), ("steps", step_figures), ("threads", thread_figures), ("bundle", bundle_figures), ("service", service_figures), ("peers", peer_figures), ("norms", norm_figures), ("fusion", fusion_figures)):
+    for name, function in (("startup", startup_figures), ("kernels", kernel_figures), ("ceilings", ceiling_figures), ("steps", step_figures), ("threads", thread_figures), ("bundle", bundle_figures), ("service", service_figures), ("peers", peer_figures), ("norms", norm_figures), ("fusion", fusion_figures), ("optimizer", optimizer_figures)):
         if results[name]:
             yield from ((what, asked, got, reached_text(asked, reached)) for what, asked, got, reached in function(results[name]))
 
@@ -308,7 +316,7 @@ def main():
     parser.add_argument("directory", type=pathlib.Path)
     parser.add_argument("-o", "--output", type=pathlib.Path, required=True)
     options = parser.parse_args()
-    files = {"kernels": "kernels.jsonl", "ceilings": "ceilings.jsonl", "steps": "steps.json", "threads": "threads.json", "bundle": "bundle.json", "service": "service.json", "cache": "cache.jsonl", "startup": "startup.json", "peers": "peers.jsonl", "norms": "norms.jsonl", "fusion": "fusion.jsonl", "roofline": "roofline.json"}
+    files = {"kernels": "kernels.jsonl", "ceilings": "ceilings.jsonl", "steps": "steps.json", "threads": "threads.json", "bundle": "bundle.json", "service": "service.json", "cache": "cache.jsonl", "startup": "startup.json", "peers": "peers.jsonl", "norms": "norms.jsonl", "fusion": "fusion.jsonl", "roofline": "roofline.json", "optimizer": "optimizer.json"}
     results = {name: load(options.directory, file) for name, file in files.items()}
     versions = options.directory / "versions.txt"
     options.output.write_text("\n".join(page(results, versions.read_text().strip() if versions.exists() else "")))
