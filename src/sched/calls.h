@@ -46,6 +46,10 @@ typedef struct loop_access {
 } loop_access;
 
 bool loop_access_of(sched *s, const hn_loop *loop, hn_expr index, loop_access *out);
+/* The loop with variables cut in two where an index wraps in them, as those of a reshaped tensor do: at
+ * one of the extents. Those that no extent helps stay. */
+hn_status loop_cut(sched *s, const hn_loop *loop, const hn_expr *extents, uint32_t count,
+                   hn_loop *out) HN_MUST_USE;
 /* Where `loop` walks the operand `of` by `by`, each element once, the strides by which it walks
  * `what` at the same time. `out_owner` (may be NULL): per variable of the loop the dimension that
  * it is part of; CALL_DIMS_MAX: of none or of several. False when there are no such strides. */

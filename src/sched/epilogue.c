@@ -499,38 +499,58 @@ static bool allows(const reading *r, const char *rule) {
                         calls_item(r->c, r->c->uses[r->result].reader[0])->origin);
 }
 
+/* Nothing else writes `to` between the call and the copy. */
+static bool is_next_writer(const reading *r, hn_buf to, hn_item copy) {
+    enum { ITEMS_MAX = 64 }; /* so far apart they are not looked at */
+    if (r->c->uses[to].writers == 1) return true;
+    if (copy - r->i > ITEMS_MAX) return false;
+    for (hn_item i = r->i + 1; i < copy; i++) {
+        const hn_item_info *item = calls_item(r->c, i);
+        if (r->c->dead[i]) continue;
+        if (item->to == to || (item->kind == HN_ITEM_LOOP && (item->loop->store.buffer == to ||
+                                                              item->loop->indices.buffer == to)))
+            return false;
+        for (uint32_t k = 0; item->kind == HN_ITEM_EXTERN && k < item->ext->operand_count; k++)
+            if (item->ext->operands[k].buffer == to) return false;
+    }
+    return true;
+}
+
 /* The operation writes where a loop would copy its result to. `keeps`: rows must stay rows, since
  * to store each element by itself takes the operation longer than the loop. */
-static bool take_copy(reading *r, bool keeps, uint32_t *out_origin) {
+static hn_status take_copy(reading *r, bool keeps, uint32_t *out_origin, bool *out_taken) {
     use *u = &r->c->uses[r->result];
     const hn_item_info *item = calls_item(r->c, u->reader[0]);
+    hn_loop cut;
+    *out_taken = false;
     if (u->readers != 1 || item->kind != HN_ITEM_LOOP || item->loop->kind != HN_LOOP_POINTWISE ||
         item->loop->store.mode != HN_STORE_SET)
-        return false;
+        return NULL;
     const hn_loop *loop = item->loop;
     hn_buf to = loop->store.buffer;
     loop_access by, what;
     hn_expr strides[CALL_DIMS_MAX];
-    if (loop->body.count != 2 || op_of(loop, 1)->kind != HN_SOP_LOAD || r->c->uses[to].writers != 1)
-        return false;
-    if (r->c->s->p->buffers.items[to].dtype != r->dtype) return false;
-    if (!loop_access_of(r->c->s, loop, op_of(loop, 1)->index, &by) ||
-        !loop_access_of(r->c->s, loop, loop->store.index, &what))
-        return false;
-    if (!loop_strides_of(r->c->s, &r->space, loop, &by, &what, strides, NULL) ||
+    if (loop->body.count != 2 || op_of(loop, 1)->kind != HN_SOP_LOAD ||
+        r->c->s->p->buffers.items[to].dtype != r->dtype || !is_next_writer(r, to, u->reader[0]))
+        return NULL;
+    HN_TRY(loop_cut(r->c->s, loop, r->space.extents, r->space.count, &cut));
+    if (!loop_access_of(r->c->s, &cut, op_of(&cut, 1)->index, &by) ||
+        !loop_access_of(r->c->s, &cut, cut.store.index, &what) ||
+        !loop_strides_of(r->c->s, &r->space, &cut, &by, &what, strides, NULL) ||
         (keeps && !keeps_rows(r, strides)) ||
         !is_known_place(r, what.rest, strides, u->reader[0]) ||
         !allows(r, "a call writes where its result would be copied to (epilogue.c)"))
-        return false;
+        return NULL;
     hn_expr *own = &r->call->params[r->call->kind == HN_EXTERN_CONV ? HN_CONV_OUT : HN_MATMUL_OUT];
     put_strides(r, strides, own);
     r->call->operands[0] =
         (struct hn_extern_operand){.buffer = to, .offset_elems = what.rest, .written = true};
     *out_origin = op_of(loop, 1)->origin;
+    *out_taken = true;
     r->c->dead[u->reader[0]] = true;
-    r->c->uses[to].writer = r->i;
+    if (r->c->uses[to].writers == 1) r->c->uses[to].writer = r->i;
     *u = (use){0};
-    return true;
+    return NULL;
 }
 
 /* --- entry --- */
@@ -626,8 +646,8 @@ static hn_status take_round(calls *c, hn_item i, const hn_operation *o, bool *ou
     if (!has_good_readers(&r)) return refuse(&r, HN_REFUSED_READ_TOO);
     result_space(call, &r.space);
     HN_TRY(take_tails(&r, &takes));
-    *out_again = (takes || !is_narrow(r.dtype)) &&
-                 take_copy(&r, !takes || !(o->does & HN_DOES_STRIDES), &copied);
+    if (takes || !is_narrow(r.dtype))
+        HN_TRY(take_copy(&r, !takes || !(o->does & HN_DOES_STRIDES), &copied, out_again));
     return hn_origins_add(c->s->arena, &call->origins, copied);
 }
 

@@ -22,6 +22,50 @@ bool loop_access_of(sched *s, const hn_loop *loop, hn_expr index, loop_access *o
     return is_fixed(s, out->rest);
 }
 
+/* Whether the loop's loads and its store are sums over its variables, as far as `var` is in them. */
+static bool is_straight(sched *s, const hn_loop *loop, hn_expr var) {
+    hn_expr coeff, rest;
+    for (hn_sid k = 1; k < loop->body.count; k++) {
+        const hn_sop *op = &loop->body.items[k];
+        if (op->kind == HN_SOP_LOAD &&
+            (!hn_sym_affine(s->sym, op->index, var, &coeff, &rest) || !is_fixed(s, coeff)))
+            return false;
+    }
+    return hn_sym_affine(s->sym, loop->store.index, var, &coeff, &rest) && is_fixed(s, coeff);
+}
+
+/* Variable `d` as two, the inner one of `extent`. */
+static hn_status cut_at(sched *s, const hn_loop *loop, uint32_t d, hn_expr extent, hn_loop *out,
+                        bool *out_better) {
+    const dims all = loop_dims(s, loop);
+    const hn_expr outer = dims_quotient(s, all.items[d], extent);
+    dims to = {.count = all.count + 1};
+    *out_better = false;
+    if (!outer || hn_sym_is_value(s->sym, outer, 1) || hn_sym_is_value(s->sym, extent, 1) ||
+        all.count == HN_MAX_RANK)
+        return NULL;
+    for (uint32_t k = 0; k < all.count; k++) to.items[k + (k > d)] = all.items[k];
+    to.items[d] = outer, to.items[d + 1] = extent;
+    HN_TRY(loop_copy(s, loop, out));
+    *out_better = loop_revar(s, out, &to, loop->rank + 1) && is_straight(s, out, out->vars[d]) &&
+                  is_straight(s, out, out->vars[d + 1]);
+    return NULL;
+}
+
+hn_status loop_cut(sched *s, const hn_loop *loop, const hn_expr *extents, uint32_t count,
+                   hn_loop *out) {
+    *out = *loop;
+    for (uint32_t d = 0; d < out->rank; d++) {
+        bool is_better = is_straight(s, out, out->vars[d]);
+        for (uint32_t k = 0; k < count && !is_better; k++) {
+            hn_loop tried;
+            HN_TRY(cut_at(s, out, d, extents[k], &tried, &is_better));
+            if (is_better) *out = tried;
+        }
+    }
+    return NULL;
+}
+
 /* A variable, or what is left of it when inner dimensions have taken their part. */
 typedef struct part {
     uint32_t var;

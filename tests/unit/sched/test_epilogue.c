@@ -206,6 +206,31 @@ TEST(copies) {
                    "matmul(temp, in0, in1, -, -); loop");
 }
 
+/* Heads beside each other in rows: the loop that copies them wraps its index at each head. */
+#define HEADS                                                                                      \
+    "input user %a : f32[2, 3, 4, 5] \"a\"\n input user %b : f32[2, 3, 5, 6] \"b\"\n"              \
+    "%m = matmul(%a, %b, bias=none)\n%p = permute(%m, dims=[0, 2, 1, 3])\n"                        \
+    "%r = reshape(%p, sizes=[8, 18])\n"
+
+TEST(copies_of_heads) {
+    lowering_check(HEADS "output user %r \"\"", "matmul(out, in0, in1, -, -)");
+    lowering_check(HEADS "%t = permute(%r, dims=[1, 0])\n%q = reshape(%t, sizes=[144])\n"
+                         "output user %q \"\"",
+                   "matmul(temp, in0, in1, -, -); loop");
+}
+
+/* Products that are parts of one tensor are written there. */
+TEST(copies_into_parts) {
+    lowering_check(HEADS "%n = matmul(%a, %b, bias=none)\n%o = relu(%n)\n"
+                         "%u = permute(%o, dims=[0, 2, 1, 3])\n%v = reshape(%u, sizes=[8, 18])\n"
+                         "%c = cat([%r, %v], dim=1)\noutput user %c \"\"",
+                   "matmul(out, in0, in1, -, -); matmul(out, in0, in1, -, -) relu");
+    /* another part is written between the product and the copy: nothing says that they are apart */
+    lowering_check("input user %x : f32[8, 18] \"x\"\n" HEADS
+                   "%c = cat([%x, %r], dim=1)\noutput user %c \"\"",
+                   "matmul(temp, in1, in2, -, -); loop; loop");
+}
+
 TEST(one_sum_only) {
     lowering_check(A_AND_B
                    "input user %r : f32[6, 5] \"r\"\n input user %q : f32[6, 5] \"q\"\n" MATMUL
