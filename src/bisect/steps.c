@@ -153,7 +153,7 @@ static hn_status check_places(const hn_step_info *step, const hn_line *line, hn_
         for (uint32_t e = 0; a.is_written && a.data && e < step->operand_count; e++) {
             HN_TRY(hn_step_operand_get(step, e, &b));
             const uint8_t *x = a.data, *y = b.data;
-            if (a.buffer == b.buffer || !y || line->operands[k].over >> e & 1) continue;
+            if (a.buffer == b.buffer || !y || hn_woperand_is_over(&line->operands[k], e)) continue;
             if (x + a.bytes <= y || y + b.bytes <= x) continue;
             hn_strbuf_printf(why, "its operands %u and %u share memory; ", k, e);
             return NULL;

@@ -25,13 +25,16 @@ typedef struct hn_kernel_code {
     const bool *written;    /* per buffer */
     const uint64_t *over;   /* per buffer that is written: bit k: it may lie where argument k lies,
                                see kernel/cpu_in_place.c */
-    const hn_expr *sizes;   /* size symbols, in order; of segments what walk.h says */
-    hn_expr extent;         /* parallel iterations, or groups */
-    int64_t grain;          /* fewest iterations worth a thread */
-    uint32_t threads;       /* of a group; 0: the kernel takes a range of iterations */
-    uint32_t shared_bytes;  /* of a group, which the launch adds to those that the text declares */
-    hn_expr scratch_bytes;  /* per thread, or per group; 0: none */
-    uint32_t object;        /* that it was compiled into */
+    /* of each segment, where there are several: `over` counts from the first one of its own; 0:
+     * there are none */
+    uint32_t segment_arguments;
+    const hn_expr *sizes;  /* size symbols, in order; of segments what walk.h says */
+    hn_expr extent;        /* parallel iterations, or groups */
+    int64_t grain;         /* fewest iterations worth a thread */
+    uint32_t threads;      /* of a group; 0: the kernel takes a range of iterations */
+    uint32_t shared_bytes; /* of a group, which the launch adds to those that the text declares */
+    hn_expr scratch_bytes; /* per thread, or per group; 0: none */
+    uint32_t object;       /* that it was compiled into */
     /* Of an operation, which may be several kernels: the one that is launched behind this one;
      * NULL: this is the last one. */
     struct hn_kernel_code *next;

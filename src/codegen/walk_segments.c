@@ -127,15 +127,17 @@ static hn_status repeat_arguments(const hn_form *f, hn_arena *arena, hn_kernel_c
     HN_NEW(arena, buffers, all);
     HN_NEW(arena, offsets, all);
     HN_NEW(arena, written, all);
-    HN_NEW(arena, over, all); /* nothing lies over anything */
+    HN_NEW(arena, over, all);
     for (uint32_t s = 0; s < f->segments.count; s++)
         for (uint32_t k = 0; k < count; k++) {
             buffers[s * count + k] = f->segments.items[s].buffers[k];
             offsets[s * count + k] = hn_form_in_segment(f, s, first.offsets[k]);
             written[s * count + k] = first.written[k];
+            over[s * count + k] = first.over[k];
         }
     out->buffers = buffers, out->offsets = offsets, out->written = written, out->over = over;
     out->buffer_count = all;
+    out->segment_arguments = count;
     return NULL;
 }
 

@@ -69,7 +69,7 @@ static hn_status check_apart(const hn_line *line, const hn_line_memory *memory) 
         for (uint32_t e = 0; e < line->operand_count; e++) {
             const hn_woperand *to = &line->operands[k], *from = &line->operands[e];
             if (!to->written || to->buffer == from->buffer || !meet(&memory[k], &memory[e]) ||
-                (e < 64 && to->over >> e & 1))
+                hn_woperand_is_over(to, e))
                 continue;
             return HN_ERROR(HN_INTERNAL, "operand %u is written over operand %u", k, e);
         }

@@ -16,10 +16,9 @@ hn_status hn_form_set_segments(hn_form *f, const hn_kernel *kernel) {
         const hn_kernel_segment *segment = &kernel->segments.items[s];
         uint32_t count = 0;
         for (hn_fmem m = 1; m < f->memories.count; m++) {
-            hn_form_memory *memory = &f->memories.items[m];
-            if (memory->space != HN_SPACE_ARGUMENT) continue;
-            buffers[count++] = buffer_in(kernel, segment, memory->buffer);
-            memory->may_alias = 0; /* it could name arguments of the own segment only */
+            const hn_form_memory *memory = &f->memories.items[m];
+            if (memory->space == HN_SPACE_ARGUMENT)
+                buffers[count++] = buffer_in(kernel, segment, memory->buffer);
         }
         hn_form_segment_add(f, buffers, kernel->segment_length ? segment->length : 0);
     }

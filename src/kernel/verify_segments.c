@@ -61,7 +61,6 @@ static hn_status check_length(const hn_form *f, uint32_t s) {
 static hn_status check_memories(const hn_form *f) {
     if (f->blocks != 1) return BAD("segments have groups of several blocks");
     for (hn_fmem m = 1; m < f->memories.count; m++) {
-        if (f->memories.items[m].may_alias) return BAD("m%u of segments lies over an argument", m);
         if (!f->lanes && f->memories.items[m].space == HN_SPACE_SCRATCH)
             return BAD("groups of segments have scratch memory");
     }

@@ -53,10 +53,10 @@ static bool allows(const hn_wrapper *w, const hn_line *line, hn_wbuf to, hn_wbuf
     for (uint32_t r = 0; r < line->operand_count; r++) {
         if (hn_wrapper_root(w, line->operands[r].buffer) != from) continue;
         if (line->operands[r].buffer != from) return false; /* a view begins elsewhere */
-        if (line->kind != HN_LINE_KERNEL || line->operands[r].written || r >= 64) return false;
+        if (line->kind != HN_LINE_KERNEL || line->operands[r].written) return false;
         for (uint32_t k = 0; k < line->operand_count; k++)
             if (line->operands[k].buffer == to &&
-                !(line->operands[k].written && line->operands[k].over >> r & 1))
+                !(line->operands[k].written && hn_woperand_is_over(&line->operands[k], r)))
                 return false;
     }
     return line->kind != HN_LINE_COPY || hn_wrapper_root(w, line->from) != from;

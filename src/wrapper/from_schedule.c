@@ -158,22 +158,29 @@ static hn_status order_of(const hn_kernel_code *first, const hn_kernel_code *own
     return NULL;
 }
 
-/* May argument b of the first target's kernel lie where `in` lies, as this kernel goes about it? */
+/* The first argument of the segment that argument b is of. */
+static uint32_t segment_begin(const hn_kernel_code *kernel, uint32_t b) {
+    return kernel->segment_arguments ? b / kernel->segment_arguments * kernel->segment_arguments
+                                     : 0;
+}
+
+/* May argument b of the first target's kernel lie where `in`, of the same segment, lies, as this
+ * kernel goes about it? */
 static bool is_over(const hn_kernel_code *own, const uint32_t *order, uint32_t b, uint32_t in) {
     uint32_t own_b = 0, own_in = 0;
     for (uint32_t k = 0; k < own->buffer_count; k++) {
         if (order[k] == b) own_b = k;
         if (order[k] == in) own_in = k;
     }
-    return own->over[own_b] >> own_in & 1;
+    return own->over[own_b] >> (own_in - segment_begin(own, own_in)) & 1;
 }
 
 /* `over` keeps what this target's kernel allows, too. */
 static void restrict_over(const hn_kernel_code *own, const uint32_t *order, hn_woperand *operands) {
     for (uint32_t b = 0; b < own->buffer_count; b++)
-        for (uint32_t in = 0; in < own->buffer_count && in < 64; in++)
-            if (operands[b].over >> in & 1 && !is_over(own, order, b, in))
-                operands[b].over &= ~(UINT64_C(1) << in);
+        for (uint32_t k = 0; k < 64 && operands[b].over; k++)
+            if (operands[b].over >> k & 1 && !is_over(own, order, b, operands[b].over_first + k))
+                operands[b].over &= ~(UINT64_C(1) << k);
 }
 
 static hn_status add_launches(emitter *e, place at, hn_woperand *operands, hn_line *line) {
@@ -281,6 +288,7 @@ static hn_status describe_call(emitter *e, place at, hn_wbuf workspace, hn_line 
         operands[b].offset_elems = kernel->offsets[b];
         operands[b].written = kernel->written[b];
         operands[b].over = kernel->over[b];
+        operands[b].over_first = segment_begin(kernel, b);
     }
     *out = (hn_line){.kind = HN_LINE_KERNEL,
                      .device = e->program->device,

@@ -131,7 +131,8 @@ static void operands(printer *p, const hn_line *line) {
         hn_json_put_truth(&p->json, "written", o->written);
         if (o->over) hn_json_put_key(&p->json, "over"), hn_json_put_open(&p->json, '[');
         for (uint32_t bit = 0; bit < 64 && o->over; bit++)
-            if (o->over >> bit & 1) hn_json_put_item(&p->json), hn_strbuf_i64(p->out, bit);
+            if (o->over >> bit & 1)
+                hn_json_put_item(&p->json), hn_strbuf_i64(p->out, o->over_first + bit);
         if (o->over) hn_json_put_close(&p->json, ']');
         hn_json_put_close(&p->json, '}');
     }

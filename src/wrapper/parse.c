@@ -312,13 +312,16 @@ static hn_status read_output(parser *ps) {
 
 /* ---- lines ---- */
 
-static hn_status read_over(parser *ps, uint64_t *out) {
+/* The first of them is the least. */
+static hn_status read_over(parser *ps, hn_woperand *o) {
     HN_TRY(hn_lex_expect(&ps->lex, '['));
     do {
-        uint32_t bit;
-        HN_TRY(hn_lex_u32(&ps->lex, &bit));
-        if (bit >= 64) return fail(ps, "only operands 0 to 63 can be written over");
-        *out |= (uint64_t)1 << bit;
+        uint32_t k;
+        HN_TRY(hn_lex_u32(&ps->lex, &k));
+        if (!o->over && k >= 64) o->over_first = k;
+        if (k < o->over_first || k - o->over_first >= 64)
+            return fail(ps, "operands that are written over lie too far apart");
+        o->over |= (uint64_t)1 << (k - o->over_first);
     } while (hn_lex_accept(&ps->lex, ','));
     return hn_lex_expect(&ps->lex, ']');
 }
@@ -338,7 +341,7 @@ static hn_status read_operands(parser *ps, hn_line *line) {
             HN_TRY(read_label(ps, 'b', &o.buffer));
             HN_TRY(read_dtype(ps, &o.dtype));
             HN_TRY(read_optional_expr(ps, "at", &o.offset_elems));
-            if (accept_word(ps, "over")) HN_TRY(read_over(ps, &o.over));
+            if (accept_word(ps, "over")) HN_TRY(read_over(ps, &o));
         }
         HN_PUSH(ps->arena, &list, o);
     }

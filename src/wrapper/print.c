@@ -149,11 +149,11 @@ static void put_output(printer *p, uint32_t i) {
     put(p, "\n");
 }
 
-static void put_over(printer *p, uint64_t over) {
+static void put_over(printer *p, const hn_woperand *o) {
     const char *before = " over [";
     for (uint32_t bit = 0; bit < 64; bit++) {
-        if (!(over >> bit & 1)) continue;
-        hn_strbuf_printf(p->out, "%s%u", before, bit);
+        if (!(o->over >> bit & 1)) continue;
+        hn_strbuf_printf(p->out, "%s%u", before, o->over_first + bit);
         before = ", ";
     }
     put(p, "]");
@@ -180,7 +180,7 @@ static void put_operands(printer *p, const hn_line *line) {
         if (o->written) put(p, "out ");
         hn_strbuf_printf(p->out, "b%u %s", o->buffer, hn_dtype_facts(o->dtype)->name);
         if (o->offset_elems) put_field(p, "at", o->offset_elems);
-        if (o->over) put_over(p, o->over);
+        if (o->over) put_over(p, o);
     }
     put(p, ")");
 }

@@ -54,12 +54,12 @@ static bool allows(const hn_wrapper *w, const hn_line *line, hn_wbuf to, hn_wbuf
     if (line->kind != HN_LINE_KERNEL) return false;
     for (uint32_t r = 0; r < line->operand_count; r++) {
         if (hn_wrapper_root(w, line->operands[r].buffer) != from) continue;
-        if (line->operands[r].written || r >= 64) return false;
+        if (line->operands[r].written) return false;
         bool found = false;
         for (uint32_t k = 0; k < line->operand_count; k++) {
             const hn_woperand *o = &line->operands[k];
             if (hn_wrapper_root(w, o->buffer) != to) continue;
-            if (!o->written || !(o->over >> r & 1)) return false;
+            if (!o->written || !hn_woperand_is_over(o, r)) return false;
             found = true;
         }
         if (!found) return false;
@@ -114,8 +114,9 @@ static hn_status find_in_line(reuser *r, uint32_t at) {
     const hn_line *line = &r->w->lines.items[at];
     for (uint32_t k = 0; k < line->operand_count; k++) {
         const hn_woperand *o = &line->operands[k];
-        for (uint32_t from = 0; from < line->operand_count && from < 64; from++) {
-            if (!(o->over >> from & 1) || !fits(r, at, o->buffer, line->operands[from].buffer))
+        for (uint32_t from = o->over_first; o->over && from < line->operand_count; from++) {
+            if (!hn_woperand_is_over(o, from) ||
+                !fits(r, at, o->buffer, line->operands[from].buffer))
                 continue;
             r->taken[line->operands[from].buffer] = true;
             HN_PUSH(r->scratch, &r->pairs, ((pair){at, o->buffer, line->operands[from].buffer}));

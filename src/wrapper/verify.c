@@ -158,8 +158,8 @@ static hn_status check_operand_shape(const hn_wrapper *w, const hn_line *line, u
 
 static hn_status check_over(const hn_line *line, uint32_t i, uint32_t k) {
     const hn_woperand *o = &line->operands[k];
-    for (uint32_t r = 0; r < 64; r++) {
-        if (!(o->over >> r & 1)) continue;
+    for (uint32_t r = o->over_first; o->over && r < o->over_first + 64; r++) {
+        if (!hn_woperand_is_over(o, r)) continue;
         if (line->kind != HN_LINE_KERNEL || !o->written || r >= line->operand_count ||
             line->operands[r].written || line->operands[r].dtype != o->dtype)
             return BAD("line %u: operand %u cannot be over operand %u", i, k, r);

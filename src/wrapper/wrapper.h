@@ -106,9 +106,15 @@ typedef struct hn_woperand {
     hn_expr offset_elems; /* 0 (invalid id) means no offset */
     bool written;
     /* of a KERNEL's written operand, bit k: each byte is written after the last read of the same
-     * byte of operand k, by any thread, so both may have the same memory */
+     * byte of operand over_first + k, by any thread, so both may have the same memory */
     uint64_t over;
+    uint32_t over_first; /* in a kernel of several segments: where its own begins */
 } hn_woperand;
+
+/* Whether the operand may lie where operand `k` of its line does. */
+static inline bool hn_woperand_is_over(const hn_woperand *o, uint32_t k) {
+    return k >= o->over_first && k - o->over_first < 64 && o->over >> (k - o->over_first) & 1;
+}
 
 /* What a KERNEL or EXTERN line is to compute, in loop IR. */
 typedef struct hn_wmeaning {

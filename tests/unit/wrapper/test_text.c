@@ -93,6 +93,46 @@ TEST(text_reads_back) {
 }
 
 /* A view is memory of its root: that lives as long as the view is used, in one place with it. */
+/* Of a call with many operands, of several segments. */
+static void put_many(hn_strbuf *out, const char *last) {
+    hn_strbuf_puts(out, "wrapper {\n  buffer b1 : input f32[4] source 0 name \"x\"\n"
+                        "  buffer b2 : output f32[4] bytes(16)\n  kernel k1 : object 0\n"
+                        "  input \"x\" : f32[4] strides [1] in b1\n  call k1(");
+    for (int k = 0; k < 70; k++) hn_strbuf_puts(out, "b1 f32, ");
+    hn_strbuf_printf(out, "%s) extent(1) grain 1\n}\n", last);
+}
+
+TEST(operands_far_back_lie_over_others) {
+    static const struct {
+        const char *last;
+        bool is_right;
+    } rows[] = {{"out b2 f32 over [64, 69]", true},
+                {"out b2 f32 over [0, 63]", true},
+                {"out b2 f32 over [5, 69]", false},
+                {"out b2 f32 over [66, 65]", false}};
+    for (size_t k = 0; k < HN_COUNT_OF(rows); k++) {
+        hn_arena arena;
+        hn_wrapper *w;
+        hn_strbuf text, again;
+        hn_arena_init(&arena);
+        hn_strbuf_init(&text);
+        hn_strbuf_init(&again);
+        put_many(&text, rows[k].last);
+        hn_status status = parse(hn_strbuf_str(&text).ptr, &arena, &w);
+        EXPECT((status == NULL) == rows[k].is_right);
+        if (!status) {
+            const hn_woperand *o = &w->lines.items[0].operands[70];
+            EXPECT(!hn_woperand_is_over(o, k ? 64 : 63) && hn_woperand_is_over(o, k ? 63 : 64));
+            hn_wrapper_print(w, &again);
+            EXPECT_STR(hn_strbuf_str(&again).ptr, hn_strbuf_str(&text).ptr);
+        }
+        hn_status_free(status);
+        hn_strbuf_deinit(&again);
+        hn_strbuf_deinit(&text);
+        hn_arena_deinit(&arena);
+    }
+}
+
 TEST(a_view_keeps_its_root) {
     hn_arena arena;
     hn_wrapper *w;
