@@ -14,7 +14,8 @@
     X(MATMUL_BIAS, "matmul_bias")                                                                  \
     X(CONV_BIAS, "conv_bias")                                                                      \
     X(CONV_SCALE, "conv_scale")     /* a factor for each channel goes into the weight */           \
-    X(WEIGHT_TABLE, "weight_table") /* what is computed from weights becomes a table */
+    X(WEIGHT_TABLE, "weight_table") /* what is computed from weights becomes a table */            \
+    X(ONE_HOT, "one_hot")           /* a sum of which one element is not 0 */
 
 typedef enum hn_pattern {
 #define X(name, text) HN_PATTERN_##name,
@@ -45,6 +46,8 @@ hn_status hn_pattern_attention_mask(hn_patterns *p, const hn_node_info *attentio
 /* matmul.c */
 hn_value hn_pattern_matmul(hn_patterns *p, const hn_node_info *matmul);
 hn_value hn_pattern_add(hn_patterns *p, const hn_node_info *add);
+/* one_hot.c */
+hn_value hn_pattern_one_hot(hn_patterns *p, const hn_node_info *sum);
 /* conv.c */
 hn_status hn_pattern_channels(hn_patterns *p, const hn_node_info *node, hn_value *out) HN_MUST_USE;
 

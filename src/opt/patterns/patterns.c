@@ -8,7 +8,7 @@
  * Requires: primitives, constants folded. Establishes: nothing that later passes rely on.
  * Preserves: order, dtypes, sizes; values up to rounding.
  *
- * Examples stand at the top of attention.c, matmul.c and conv.c. */
+ * Examples stand at the top of attention.c, matmul.c, conv.c and one_hot.c. */
 #include "opt/patterns/pattern.h"
 
 #include "base/compiler.h"
@@ -30,6 +30,11 @@ static hn_status match_add(hn_patterns *p, const hn_node_info *n, hn_value *out)
     return NULL;
 }
 
+static hn_status match_sum(hn_patterns *p, const hn_node_info *n, hn_value *out) {
+    *out = hn_pattern_one_hot(p, n);
+    return NULL;
+}
+
 /* Tried in this order until one matches. */
 static const struct {
     hn_op op;
@@ -38,6 +43,7 @@ static const struct {
     {HN_OP_MATMUL, hn_pattern_attention},
     {HN_OP_MATMUL, match_matmul},
     {HN_OP_ATTENTION, hn_pattern_attention_mask},
+    {HN_OP_SUM, match_sum},
     {HN_OP_ADD, match_add},
     {HN_OP_ADD, hn_pattern_channels},
     {HN_OP_SUB, hn_pattern_channels},
