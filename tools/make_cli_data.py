@@ -11,6 +11,7 @@ sizes.pt2   a symbolic size, results of several layouts
 branch.pt2  a branch that hands its input on
 loops.pt2   loops: over a symbolic number of elements, while the data says so, of many rounds, of none, one in the other, with a branch
 loop_numbers.pt2  loops with whole numbers among what they take and carry, and sizes that only the data tells in their bodies
+stacks.pt2  loops whose rounds are results, one beside the other: of as many rounds as the data says, and of a number that is known
 combine.pt2  associative_scan: both modes, backwards, along each dimension, of trees of tensors, of a symbolic number of elements
 assert.pt2  an assertion on what was computed
 random.pt2  random numbers
@@ -30,7 +31,7 @@ SOURCE = '''
 from torch._higher_order_ops.associative_scan import associative_scan
 from torch._higher_order_ops.map import map as mapped
 from torch._higher_order_ops.scan import scan
-from torch._higher_order_ops.while_loop import while_loop
+from torch._higher_order_ops.while_loop import while_loop, while_loop_stack_output_op
 
 
 class Bf16(torch.nn.Module):
@@ -128,6 +129,20 @@ class Loops(torch.nn.Module):
         many = while_loop(lambda i, x: i < 1000, lambda i, x: (i + 1, x * 0.999 + 0.001), (torch.tensor(0), h))[1]
         none = while_loop(lambda i, x: (i < 0) & (x.sum() > 0), lambda i, x: (i + 1, x + 1), (torch.tensor(0), h.flip(0)))[1]
         return last, states, soft, count, grown, table, many, none, *self.nested(h)
+
+
+class Stacks(torch.nn.Module):
+    def forward(self, x, n):
+        def more(i, v, n):
+            return (i < n) & (i < 9)
+
+        def step(i, v, n):
+            return i + 1, torch.tanh(v * 1.5 + i)
+
+        zero = torch.zeros((), dtype=torch.int64)
+        numbers, values = while_loop_stack_output_op(more, step, (zero, x), (n,))
+        ones, sums = while_loop_stack_output_op(lambda i, v: i < 20, lambda i, v: (i + 1, v + i), (zero, x), ())
+        return numbers, values, values.sum(0) + x, ones, sums
 
 
 class LoopNumbers(torch.nn.Module):
@@ -335,6 +350,12 @@ def make_loops():
          dynamic_shapes=({0: torch.export.Dim("n", min=2, max=64)}, {}))
 
 
+def make_stacks():
+    x = torch.linspace(-1, 1, 12).reshape(3, 4)
+    save("stacks", Stacks(), (x, torch.tensor(4)))
+    np.save(FOLDER + "stacks_none.npy", np.asarray(0))
+
+
 def make_loop_numbers():
     x = torch.tensor([1.0, -2.0, 0.5, 3.0, -0.25])
     save("loop_numbers", LoopNumbers(), (x, torch.tensor(1)), dynamic_shapes=({0: torch.export.Dim("n", min=2, max=64)}, {}))
@@ -382,5 +403,5 @@ def make_random():
     export("random", Random(), (torch.ones(2, 3),))
 
 
-for made in sys.argv[1:] or ["bf16", "mutate", "data", "number", "constants", "branch_size", "sizes", "branch", "loops", "loop_numbers", "combine", "assert", "random", "recurrent"]:
+for made in sys.argv[1:] or ["bf16", "mutate", "data", "number", "constants", "branch_size", "sizes", "branch", "loops", "loop_numbers", "stacks", "combine", "assert", "random", "recurrent"]:
     globals()["make_" + made]()

@@ -1,4 +1,4 @@
-/* hop.h: reading nodes that hold graphs; what hop.c, hop_loop.c and
+/* hop.h: reading nodes that hold graphs; what hop.c, hop_loop.c, hop_stack.c and
  * hop_rounds.c share. Internal to front/pt2. */
 #ifndef HN_FRONT_PT2_HOP_H
 #define HN_FRONT_PT2_HOP_H
@@ -65,6 +65,16 @@ hn_status hop_number_bind(hn_pt2_scope *inner, hn_str name, hn_value tensor,
                           hop_numbers *known) HN_MUST_USE;
 /* Removes the ITEMs whose symbols nothing in `g` uses. */
 void hop_numbers_drop_unread(hn_graph *g, const hop_numbers *known);
+
+/* hop_loop.c */
+
+/* One round in `graph`: the body's nodes with its inputs bound to `operands`. */
+hn_status hop_body_inline(hn_pt2_scope *outer, hn_graph *graph, const hn_pt2_graph_text *text,
+                          hop_values operands, hop_values *out) HN_MUST_USE;
+/* A value of `inner` like `v` of `outer`. */
+hn_value hop_value_like(hn_graph *inner, const hn_graph *outer, hn_value v);
+hn_status hop_graph_input(hn_graph *g, hn_value v) HN_MUST_USE;
+hn_status hop_graph_output(hn_graph *g, hn_value v) HN_MUST_USE;
 
 /* hop_rounds.c: how often a while_loop runs; -1: only running it tells. */
 hn_status hop_rounds_read(hn_pt2_scope *scope, const hn_pt2_graph_text *cond,

@@ -30,9 +30,8 @@ static hn_status input_bind(hn_pt2_scope *inner, hn_str name, hn_value tensor, h
     return hn_pt2_bind(inner, name, tensor, tensor ? 0 : number);
 }
 
-/* One round in `graph`: the body's nodes with its inputs bound to `operands`. */
-static hn_status body_inline(hn_pt2_scope *outer, hn_graph *graph, const hn_pt2_graph_text *text,
-                             hop_values operands, hop_values *out) {
+hn_status hop_body_inline(hn_pt2_scope *outer, hn_graph *graph, const hn_pt2_graph_text *text,
+                          hop_values operands, hop_values *out) {
     hn_pt2_scope inner;
     hn_str *names = NULL;
     hop_numbers numbers = {0};
@@ -61,18 +60,17 @@ static hn_status body_inline(hn_pt2_scope *outer, hn_graph *graph, const hn_pt2_
     return NULL;
 }
 
-/* A value of `inner` like `v` of `outer`. */
-static hn_value value_like(hn_graph *inner, const hn_graph *outer, hn_value v) {
+hn_value hop_value_like(hn_graph *inner, const hn_graph *outer, hn_value v) {
     const hn_value_info *info = hn_graph_value(outer, v);
     return hn_graph_add_tensor(inner, info->dtype, info->rank, info->sizes, NULL, HN_STR(""));
 }
 
-static hn_status graph_input(hn_graph *g, hn_value v) {
+hn_status hop_graph_input(hn_graph *g, hn_value v) {
     HN_TRY(hn_graph_status(g));
     return hn_graph_add_input(g, (hn_input){.kind = HN_INPUT_USER, .value = v});
 }
 
-static hn_status graph_output(hn_graph *g, hn_value v) {
+hn_status hop_graph_output(hn_graph *g, hn_value v) {
     HN_TRY(hn_graph_status(g));
     return hn_graph_add_output(g, (hn_output){.kind = HN_OUTPUT_USER, .value = v});
 }
@@ -205,7 +203,7 @@ static hn_status walk_unroll(walk *w) {
         HN_TRY(round_operands(w, carried, carried_count, at, &operands));
         if (w->carries_elements && at == 0)
             results = (hop_values){operands.items, operands.numbers, w->elements.count};
-        else HN_TRY(body_inline(w->scope, w->scope->graph, &w->body, operands, &results));
+        else HN_TRY(hop_body_inline(w->scope, w->scope->graph, &w->body, operands, &results));
         outputs = results.count;
         if (outputs < w->carried.count || outputs != name_count)
             return HN_ERROR(HN_INVALID_ARGUMENT, "inner graph has %u outputs, its node %u", outputs,
@@ -240,13 +238,13 @@ static hn_status round_inputs(const walk *w, walk_graph *x, hop_values *out) {
     HN_TRY(hop_values_make(w->scope, x->carried_count + w->elements.count + w->others.count, out));
     for (uint32_t k = 0; k < x->carried_count; k++) out->items[n++] = x->carried[k];
     for (uint32_t k = 0; k < w->elements.count; k++) {
-        x->walked[k] = value_like(x->g, outer, w->elements.items[k]);
+        x->walked[k] = hop_value_like(x->g, outer, w->elements.items[k]);
         out->items[n++] = hn_b_index(x->g, x->walked[k], &x->at, 1, false);
     }
     hop_values_put(out, n, &w->others);
     for (uint32_t k = 0; k < w->others.count; k++)
         if (w->others.items[k])
-            out->items[n + k] = x->others[k] = value_like(x->g, outer, w->others.items[k]);
+            out->items[n + k] = x->others[k] = hop_value_like(x->g, outer, w->others.items[k]);
     return hn_graph_status(x->g);
 }
 
@@ -272,17 +270,18 @@ static hn_status add_filled(const walk *w, walk_graph *x, uint32_t k, hn_value r
 static hn_status walk_signature(const walk *w, walk_graph *x, const hop_values *results) {
     hn_graph *g = x->g;
     const hn_value one = hn_b_full(g, hn_scalar_i(hn_sym_int(g->sym, 1)), NULL, 0, HN_DTYPE_I64);
-    HN_TRY(graph_input(g, x->at));
-    for (uint32_t k = 0; k < x->carried_count; k++) HN_TRY(graph_input(g, x->carried[k]));
-    for (uint32_t k = 0; k < x->fill_count; k++) HN_TRY(graph_input(g, x->filled[k]));
-    for (uint32_t k = 0; k < w->elements.count; k++) HN_TRY(graph_input(g, x->walked[k]));
+    HN_TRY(hop_graph_input(g, x->at));
+    for (uint32_t k = 0; k < x->carried_count; k++) HN_TRY(hop_graph_input(g, x->carried[k]));
+    for (uint32_t k = 0; k < x->fill_count; k++) HN_TRY(hop_graph_input(g, x->filled[k]));
+    for (uint32_t k = 0; k < w->elements.count; k++) HN_TRY(hop_graph_input(g, x->walked[k]));
     for (uint32_t k = 0; k < w->others.count; k++)
-        if (x->others[k]) HN_TRY(graph_input(g, x->others[k]));
-    HN_TRY(graph_output(g, hn_b_binary(g, HN_OP_ADD, x->at, one)));
-    for (uint32_t k = 0; k < x->carried_count; k++) HN_TRY(graph_output(g, results->items[k]));
+        if (x->others[k]) HN_TRY(hop_graph_input(g, x->others[k]));
+    HN_TRY(hop_graph_output(g, hn_b_binary(g, HN_OP_ADD, x->at, one)));
+    for (uint32_t k = 0; k < x->carried_count; k++) HN_TRY(hop_graph_output(g, results->items[k]));
     for (uint32_t k = 0; k < x->fill_count; k++)
-        HN_TRY(graph_output(g, hn_b_index_put(g, x->filled[k], &x->at, 1,
-                                              results->items[w->carried.count + k], "set", false)));
+        HN_TRY(hop_graph_output(g, hn_b_index_put(g, x->filled[k], &x->at, 1,
+                                                  results->items[w->carried.count + k], "set",
+                                                  false)));
     return NULL;
 }
 
@@ -309,7 +308,7 @@ static hn_status walk_begin(const walk *w, walk_graph *x) {
     x->carried_count = list->count;
     for (uint32_t k = 0; k < list->count; k++) {
         x->begin[1 + k] = w->carries_elements ? element(outer, list->items[k], 0) : list->items[k];
-        x->carried[k] = value_like(x->g, outer, x->begin[1 + k]);
+        x->carried[k] = hop_value_like(x->g, outer, x->begin[1 + k]);
     }
     HN_TRY(hn_graph_status(outer));
     return hn_graph_status(x->g);
@@ -328,7 +327,7 @@ static hn_status walk_loop(walk *w) {
     HN_TRY(hn_graph_create(scope->im->arena, scope->im->sym, &x.g));
     HN_TRY(walk_begin(w, &x));
     HN_TRY(round_inputs(w, &x, &operands));
-    HN_TRY(body_inline(scope, x.g, &w->body, operands, &results));
+    HN_TRY(hop_body_inline(scope, x.g, &w->body, operands, &results));
     if (results.count < x.carried_count)
         return HN_ERROR(HN_INVALID_ARGUMENT, "inner graph has %u outputs for %u carried tensors",
                         results.count, x.carried_count);
@@ -392,7 +391,7 @@ static hn_status round_inline(hn_pt2_scope *scope, const hn_pt2_graph_text *body
                               const hop_values *others, hop_values *carried) {
     hop_values operands, results;
     HN_TRY(while_operands(scope, carried, others, &operands));
-    HN_TRY(body_inline(scope, scope->graph, body, operands, &results));
+    HN_TRY(hop_body_inline(scope, scope->graph, body, operands, &results));
     if (results.count != carried->count)
         return HN_ERROR(HN_INVALID_ARGUMENT, "inner graph has %u outputs for %u carried tensors",
                         results.count, carried->count);
@@ -425,14 +424,14 @@ static hn_status while_graph(hn_pt2_scope *scope, const hn_pt2_graph_text *text,
     HN_TRY(hn_graph_create(scope->im->arena, scope->im->sym, out));
     for (uint32_t k = 0; k < operands.count; k++) {
         if (!operands.items[k]) continue;
-        inputs.items[k] = value_like(*out, scope->graph, operands.items[k]);
-        HN_TRY(graph_input(*out, inputs.items[k]));
+        inputs.items[k] = hop_value_like(*out, scope->graph, operands.items[k]);
+        HN_TRY(hop_graph_input(*out, inputs.items[k]));
     }
-    HN_TRY(body_inline(scope, *out, text, inputs, &results));
+    HN_TRY(hop_body_inline(scope, *out, text, inputs, &results));
     if (results.count != output_count)
         return HN_ERROR(HN_INVALID_ARGUMENT, "inner graph has %u outputs instead of %u",
                         results.count, output_count);
-    for (uint32_t k = 0; k < results.count; k++) HN_TRY(graph_output(*out, results.items[k]));
+    for (uint32_t k = 0; k < results.count; k++) HN_TRY(hop_graph_output(*out, results.items[k]));
     return NULL;
 }
 

@@ -250,6 +250,7 @@ hn_status hn_pt2_cond_read(hn_pt2_scope *scope, const hn_pt2_node_text *node) HN
 hn_status hn_pt2_sym_float_build(hn_pt2_scope *scope, const hn_pt2_node_text *node) HN_MUST_USE;
 /* hop_loop.c: loops that are unrolled */
 hn_status hn_pt2_while_read(hn_pt2_scope *scope, const hn_pt2_node_text *node) HN_MUST_USE;
+hn_status hn_pt2_while_stack_read(hn_pt2_scope *scope, const hn_pt2_node_text *node) HN_MUST_USE;
 hn_status hn_pt2_map_read(hn_pt2_scope *scope, const hn_pt2_node_text *node) HN_MUST_USE;
 hn_status hn_pt2_scan_read(hn_pt2_scope *scope, const hn_pt2_node_text *node) HN_MUST_USE;
 hn_status hn_pt2_associative_scan_read(hn_pt2_scope *scope,

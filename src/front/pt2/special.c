@@ -111,6 +111,7 @@ static const struct {
     {"torch.ops.higher_order.wrap_with_autocast", hn_pt2_autocast_read},
     {"torch.ops.higher_order.cond", hn_pt2_cond_read},
     {"torch.ops.higher_order.while_loop", hn_pt2_while_read},
+    {"torch.ops.higher_order.while_loop_stack_output", hn_pt2_while_stack_read},
     {"torch.ops.higher_order.map*", hn_pt2_map_read},
     {"torch.ops.higher_order.scan", hn_pt2_scan_read},
     {"torch.ops.higher_order.associative_scan", hn_pt2_associative_scan_read},
