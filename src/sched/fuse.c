@@ -102,10 +102,28 @@ static hn_status refuse_columns(sched *s, const hn_loop *loop, uint32_t index, u
     return fuse_refuse(s, &c, origin, why);
 }
 
-/* A reduction down columns joins one of the last row kernels, if it may. `says_why`: when not; it is
- * tried twice. */
-static hn_status place_columns(sched *s, const hn_loop *loop, uint32_t origin, bool says_why,
-                               bool *out_placed) {
+/* The first stage of the reduction joins group `index`: `*out_why`. */
+static hn_status join_columns(sched *s, uint32_t index, const hn_loop *loop, uint32_t origin,
+                              bool makes_rows, hn_loop **out_first, hn_refusal_reason *out_why) {
+    group *g = &s->groups.items[index], trial;
+    dims rows;
+    *out_why = HN_REFUSED_NO_ROWS;
+    if (makes_rows ? !mixed_may_have_rows(s, g, loop, &rows) : !mixed_fits(s, g, loop, out_why))
+        return NULL;
+    HN_NEW(s->arena, *out_first, 1);
+    HN_TRY(mixed_first_stage(s, loop, *out_first));
+    if (!makes_rows) return fuse_join(s, g, *out_first, origin, true, out_why);
+    HN_TRY(fuse_group_copy(s, g, &trial));
+    if (!fuse_make_rows(s, &trial, &rows)) return NULL;
+    HN_TRY(fuse_join(s, &trial, *out_first, origin, true, out_why));
+    if (!*out_why) fuse_group_commit(g, &trial);
+    return NULL;
+}
+
+/* A reduction down columns joins one of the last row kernels, if it may; or, with `makes_rows`, one of
+ * elements, which becomes one of rows. `says_why`: when not; it is tried several times. */
+static hn_status place_columns(sched *s, const hn_loop *loop, uint32_t origin, bool makes_rows,
+                               bool says_why, bool *out_placed) {
     const uint32_t needed = fuse_newest_needed(s, loop);
     *out_placed = false;
     for (uint32_t index = s->groups.count, tried = 0;
@@ -113,16 +131,10 @@ static hn_status place_columns(sched *s, const hn_loop *loop, uint32_t origin, b
         hn_loop *first, *second;
         hn_refusal_reason why;
         if (index + 1 < needed) return NULL;
-        if (!mixed_fits(s, &s->groups.items[index], loop, &why)) {
+        HN_TRY(join_columns(s, index, loop, origin, makes_rows, &first, &why));
+        if (why) {
             if (says_why && s->groups.items[index].form == GROUP_ROW)
                 HN_TRY(refuse_columns(s, loop, index, origin, why));
-            continue;
-        }
-        HN_NEW(s->arena, first, 1);
-        HN_TRY(mixed_first_stage(s, loop, first));
-        HN_TRY(fuse_join(s, &s->groups.items[index], first, origin, true, &why));
-        if (why) {
-            if (says_why) HN_TRY(refuse_columns(s, loop, index, origin, why));
             continue;
         }
         s->out->saved_bytes += fuse_common_with(s, first, index).bytes;
@@ -221,7 +233,10 @@ static hn_status place_stages(sched *s, hn_loop *loop, uint32_t origin) {
     for (uint32_t k = 0; k < count; k++) HN_TRY(place_loop(s, stages[k], origin));
     if (count) return NULL;
     bool placed = false, picked = false;
-    if (mixed_may_join(s, loop)) HN_TRY(place_columns(s, loop, origin, true, &placed));
+    if (mixed_may_join(s, loop)) {
+        HN_TRY(place_columns(s, loop, origin, false, true, &placed));
+        if (!placed) HN_TRY(place_columns(s, loop, origin, true, false, &placed));
+    }
     if (placed) return NULL;
     HN_TRY(place_picked(s, loop, origin, &picked));
     HN_TRY(gather_producers(s, loop));
@@ -267,7 +282,7 @@ static hn_status place_or_wait(sched *s, waiting_loops *w, const hn_item_info *i
         waits = false;
     }
     if (!waits && mixed_may_join(s, item->loop)) {
-        HN_TRY(place_columns(s, item->loop, item->origin, false, &placed));
+        HN_TRY(place_columns(s, item->loop, item->origin, false, false, &placed));
         waits = !placed;
     }
     if (placed) return NULL;

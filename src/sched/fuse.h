@@ -16,6 +16,9 @@ bool fuse_reads_are_local(sched *s, const group *g, const hn_loop *loop);
  * Owns: the member is `loop` itself. */
 hn_status fuse_join(sched *s, group *g, hn_loop *loop, uint32_t origin, bool shares_reads,
                     hn_refusal_reason *out_why) HN_MUST_USE;
+/* A flat group becomes one of rows: `rows` are its first dims. False: they are not; then the loops of the
+ * group may be changed, so it is to be a copy. */
+bool fuse_make_rows(sched *s, group *g, const dims *rows);
 
 /* fuse_align.c */
 /* As fuse_join, after it has refused with `*out_why`: with the dims of the loop, or those of the group,

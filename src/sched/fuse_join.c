@@ -155,3 +155,15 @@ hn_status fuse_join(sched *s, group *g, hn_loop *loop, uint32_t origin, bool sha
         *out_why = HN_REFUSED_LIMIT;
     return *out_why ? NULL : commit(s, g, &a, &flat_inner, &new_inner, loop, origin);
 }
+
+bool fuse_make_rows(sched *s, group *g, const dims *rows) {
+    dims outer, inner;
+    if (!dims_refine_prefix(s, &g->outer, rows, &outer, &inner) || !inner.count) return false;
+    for (uint32_t k = 0; k < g->members.count; k++) {
+        if (!rewrite(s, g->members.items[k].loop, &outer, &inner)) return false;
+        g->members.items[k].inner = inner;
+    }
+    g->form = GROUP_ROW;
+    g->outer = outer;
+    return true;
+}

@@ -142,9 +142,11 @@ hn_status sched_fuse(sched *s) HN_MUST_USE;
 bool mixed_may_join(sched *s, const hn_loop *loop);
 /* Whether the group's rows are those of the loop; `*out_why` when not. */
 bool mixed_fits(sched *s, const group *g, const hn_loop *loop, hn_refusal_reason *out_why);
+/* Whether a group of elements could have such rows: their dims. */
+bool mixed_may_have_rows(sched *s, const group *g, const hn_loop *loop, dims *out_rows);
 /* What joins: a copy over rows and columns, without a buffer. */
 hn_status mixed_first_stage(sched *s, const hn_loop *loop, hn_loop *out) HN_MUST_USE;
-/* Some member reads a buffer where the new loop does, along rows and columns. */
+/* Some member reads, or makes, what the new loop reads along rows and columns. */
 bool mixed_shares_reads(sched *s, const group *g, const hn_loop *loop);
 /* The last member of the group is the first stage of `whole`: makes its buffer, and what combines
  * the slabs. */

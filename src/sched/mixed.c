@@ -1,4 +1,4 @@
-/* mixed.c: reductions down columns in the row kernel that reads the same.
+/* mixed.c: reductions down columns in the row kernel that reads the same, or makes what they read.
  *
  * The backward pass of a norm reduces the rows of x and dy for dx, and their columns for the
  * gradients of weight and bias. One kernel that takes slabs of rows does both, and reads x and dy
@@ -6,6 +6,9 @@
  *
  *   y[c] = sum_r f(r, c)      ->      t[s, c] = sum of f(r, c) over the rows of slab s
  *                                     y[c] = sum_s t[s, c]
+ *
+ * A kernel of elements becomes one of rows for it: that is how the gradient of a bias comes from the
+ * kernel that makes the gradient of what the bias was added to.
  *
  * How many slabs there are does not depend on the sizes at run time: the buffer has a fixed size,
  * and a slab may be empty. A processor that keeps partial results in registers takes fewer slabs where
@@ -63,13 +66,21 @@ static bool has_reduction(const group *g) {
 
 bool mixed_fits(sched *s, const group *g, const hn_loop *loop, hn_refusal_reason *out_why) {
     hn_expr columns = columns_of(s, loop);
-    *out_why = !g->is_loop || g->form != GROUP_ROW || !has_reduction(g) ? HN_REFUSED_NO_ROWS
-               : dims_numel(s, &g->outer) != rows_of(s, loop)           ? HN_REFUSED_ROWS_DIFFER
-               : g->slabs && g->slab_elems != columns                   ? HN_REFUSED_COLUMNS_DIFFER
+    const bool has_rows = g->is_loop && g->form == GROUP_ROW && (has_reduction(g) || g->slabs);
+    *out_why = !has_rows                                      ? HN_REFUSED_NO_ROWS
+               : dims_numel(s, &g->outer) != rows_of(s, loop) ? HN_REFUSED_ROWS_DIFFER
+               : g->slabs && g->slab_elems != columns         ? HN_REFUSED_COLUMNS_DIFFER
                : columns_in(s, g) + hint(s, columns) > s->options->limits->mixed_all_columns_max
                    ? HN_REFUSED_MANY_COLUMNS
                    : HN_REFUSED_NONE;
     return !*out_why;
+}
+
+bool mixed_may_have_rows(sched *s, const group *g, const hn_loop *loop, dims *out_rows) {
+    const dims all = loop_dims(s, loop);
+    *out_rows = dims_part(&all, loop->rank, loop->red_rank);
+    return g->is_loop && g->form == GROUP_FLAT && g->members.count &&
+           dims_numel(s, &g->outer) == dims_numel(s, &all);
 }
 
 hn_status mixed_first_stage(sched *s, const hn_loop *loop, hn_loop *out) {
@@ -95,6 +106,17 @@ hn_status mixed_first_stage(sched *s, const hn_loop *loop, hn_loop *out) {
     return NULL;
 }
 
+/* Whether the member reads an element, or makes it. */
+static bool has_element(const hn_loop *own, hn_buf b, hn_expr index) {
+    if (own->kind == HN_LOOP_POINTWISE && own->store.buffer == b && own->store.index == index)
+        return true;
+    for (hn_sid e = 1; e < own->body.count; e++)
+        if (own->body.items[e].kind == HN_SOP_LOAD && own->body.items[e].buffer == b &&
+            own->body.items[e].index == index)
+            return true;
+    return false;
+}
+
 bool mixed_shares_reads(sched *s, const group *g, const hn_loop *loop) {
     for (hn_sid k = 1; k < loop->body.count; k++) {
         const hn_sop *op = &loop->body.items[k];
@@ -102,13 +124,8 @@ bool mixed_shares_reads(sched *s, const group *g, const hn_loop *loop) {
         bool full = true;
         for (uint32_t d = 0; d < loop->rank; d++)
             full &= hn_sym_uses(s->sym, op->index, loop->vars[d]);
-        for (uint32_t m = 0; m < g->members.count && full; m++) {
-            const hn_body *body = &g->members.items[m].loop->body;
-            for (hn_sid e = 1; e < body->count; e++)
-                if (body->items[e].kind == HN_SOP_LOAD && body->items[e].buffer == op->buffer &&
-                    body->items[e].index == op->index)
-                    return true;
-        }
+        for (uint32_t m = 0; m < g->members.count && full; m++)
+            if (has_element(g->members.items[m].loop, op->buffer, op->index)) return true;
     }
     return false;
 }

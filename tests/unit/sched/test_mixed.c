@@ -63,6 +63,30 @@ TEST(columns_join_the_rows_of_what_they_read) {
     EXPECT_KERNELS(BUFFERS ROWS COLUMNS("b1", "128", "b4") RESULTS, "1 1"); /* other elements */
 }
 
+/* Elements, row by row or turned around, in a kernel without a reduction. */
+#define MADE "b7 : output f32[64, 256] extent 16384\n"
+#define MAKE(index)                                                                                \
+    "pointwise (i0 < 64, i1 < 256; ) {\n  %1 = b1[" index "] : f32\n  %2 = neg(%1) : f32\n"        \
+    "  b7[256*i0 + i1] = %2\n}\n"
+#define MADE_RESULTS "result 0 = b7[0] [64, 256]\nresult 1 = b4[0] [256]\n"
+
+TEST(columns_join_what_makes_the_elements) {
+    EXPECT_KERNELS(BUFFERS MADE MAKE("256*i0 + i1") COLUMNS("b7", "256", "b4") MADE_RESULTS,
+                   "2/3 1");
+    EXPECT_KERNELS(BUFFERS MADE MAKE("256*i0 + i1") COLUMNS("b1", "256", "b4") MADE_RESULTS,
+                   "2/3 1"); /* reads the same */
+    EXPECT_KERNELS(BUFFERS MADE MAKE("256*i0 + i1") COLUMNS("b2", "256", "b4") MADE_RESULTS, "1 1");
+    EXPECT_KERNELS(BUFFERS MADE MAKE("256*i0 + i1") COLUMNS("b7", "128", "b4") MADE_RESULTS, "1 1");
+}
+
+TEST(columns_of_what_a_row_kernel_makes_join_it) {
+    const char *rows = BUFFERS MADE ROWS
+        "pointwise (i0 < 64, i1 < 256; ) {\n  %1 = b2[256*i0 + i1] : f32\n  %2 = b3[i0] : f32\n"
+        "  %3 = mul(%1, %2) : f32\n  b7[256*i0 + i1] = %3\n}\n" COLUMNS("b7", "256", "b4")
+            MADE_RESULTS "result 2 = b3[0] [64]\n";
+    EXPECT_KERNELS(rows, "3/3 1");
+}
+
 /* What combines the slabs is one kernel, even if something reads a result in between. */
 TEST(slabs_of_several_columns_are_combined_once) {
     const char *both = BUFFERS ROWS COLUMNS("b1", "256", "b5") NEGATE COLUMNS("b1", "256", "b6")
