@@ -9,8 +9,8 @@
 #include "ir/graph.h"
 #include "ir/interp.h"
 
-/* Of a graph that holds as many random ones as it may. */
-enum { HN_RANDOM_MAX_BATCH = 16, HN_RANDOM_MAX_TENSORS = 9 * HN_RANDOM_MAX_BATCH };
+/* Of a graph that holds as many random ones as it may, and one of them twice. */
+enum { HN_RANDOM_MAX_BATCH = 16, HN_RANDOM_MAX_TENSORS = 9 * (HN_RANDOM_MAX_BATCH + 1) };
 
 /* The graph of a seed: the same one on every machine. Inputs are user inputs; sizes are 0, 1,
  * small, prime, around powers of two, and in one graph of four symbols. Values stay moderate, and
