@@ -1,6 +1,7 @@
 /* test_forms.c: forms of kernels that only large shapes take, at sizes that divide by nothing:
  * strips of column sums, blocks of transposes, non-temporal stores. Each against a plain loop. */
 #include "compile_fixture.h"
+#include "ir/dtype.h"
 #include "unit/harness.h"
 
 #include <math.h>
@@ -9,8 +10,8 @@
 static const char *level; /* of CPU; NULL: this machine's */
 
 /* y = graph(x); x is a matrix. */
-static hn_status run_graph(const char *text, float *x, const int64_t *x_sizes, float *y,
-                           uint32_t y_rank, const int64_t *y_sizes) {
+static hn_status run_graph_to(const char *text, float *x, const int64_t *x_sizes, void *y,
+                              hn_scalar_type type, uint32_t y_rank, const int64_t *y_sizes) {
     hn_module *module = NULL;
     hn_tensor *in = NULL, *out = NULL;
     hn_status status = compile_text(hn_str_of(text), level, 2, &module);
@@ -19,12 +20,17 @@ static hn_status run_graph(const char *text, float *x, const int64_t *x_sizes, f
             &(hn_tensor_desc){.type = HN_F32, .rank = 2, .sizes = x_sizes, .data = x}, &in);
     if (!status)
         status = hn_tensor_create(
-            &(hn_tensor_desc){.type = HN_F32, .rank = y_rank, .sizes = y_sizes, .data = y}, &out);
+            &(hn_tensor_desc){.type = type, .rank = y_rank, .sizes = y_sizes, .data = y}, &out);
     if (!status) status = hn_module_run(module, &in, 1, &out, 1);
     hn_tensor_release(in);
     hn_tensor_release(out);
     hn_module_release(module);
     return status;
+}
+
+static hn_status run_graph(const char *text, float *x, const int64_t *x_sizes, float *y,
+                           uint32_t y_rank, const int64_t *y_sizes) {
+    return run_graph_to(text, x, x_sizes, y, HN_F32, y_rank, y_sizes);
 }
 
 static float *numbers(int64_t count) {
@@ -280,6 +286,58 @@ TEST(windows_with_a_border) {
     check_windows(9, 66, 2, 2, 1);
     check_windows(12, 97, 5, 3, 2);
     check_windows(9, 64, 2, 2, 0);
+}
+
+/* --- 16 bits --- */
+
+/* Of any bits: numbers that are rounded to even, up to infinity, and below the normal ones. */
+static float *any_floats(int64_t count) {
+    uint32_t *bits = aligned_alloc(64, ((size_t)count * sizeof *bits + 127) / 64 * 64);
+    uint32_t seed = 7;
+    for (int64_t k = 0; bits && k < count; k++) {
+        seed = seed * 1664525u + 1013904223u;
+        bits[k] = k % 3 ? seed : (seed & 0xffff0000u) | 0x8000u;
+    }
+    return (float *)(void *)bits;
+}
+
+static uint16_t half_of(float x, hn_scalar_type type) {
+    return type == HN_BF16 ? hn_f32_to_bf16(x) : hn_f32_to_f16(x);
+}
+
+static bool is_same(uint16_t got, float x, hn_scalar_type type) {
+    const uint16_t infinity = type == HN_BF16 ? 0x7f80 : 0x7c00;
+    return isnan(x) ? (got & 0x7fff) > infinity : got == half_of(x, type);
+}
+
+/* `shift` elements behind the start of a line. */
+static void check_halves(const char *dtype, hn_scalar_type type, int64_t rows, int64_t cols,
+                         int64_t shift) {
+    char text[256];
+    float *x = any_floats(rows * cols);
+    uint16_t *y = (uint16_t *)(void *)numbers((rows * cols + shift) / 2 + 1);
+    snprintf(
+        text, sizeof text,
+        "graph @g {\n  input user %%x : f32[%lld, %lld] \"x\"\n  %%y = cast(%%x, dtype=%s)\n  output user %%y \"y\"\n}\n",
+        (long long)rows, (long long)cols, dtype);
+    EXPECT_OK(run_graph_to(text, x, (int64_t[]){rows, cols}, y + shift, type, 2,
+                           (int64_t[]){rows, cols}));
+    int64_t wrong = 0;
+    for (int64_t k = 0; k < rows * cols; k++) wrong += !is_same(y[shift + k], x[k], type);
+    EXPECT_INT(wrong, 0);
+    free(x), free(y);
+}
+
+/* Past the caches: 18 MB. */
+TEST(halves_bypass_the_caches) {
+    check_halves("bf16", HN_BF16, 2999, 3001, 0);
+    check_halves("bf16", HN_BF16, 2999, 3001, 8);
+    check_halves("f16", HN_F16, 2999, 3001, 0);
+    level = "x86-64-v3";
+    check_halves("bf16", HN_BF16, 2999, 3001, 4);
+    level = "generic";
+    check_halves("bf16", HN_BF16, 2999, 3001, 0);
+    level = NULL;
 }
 
 TEST_MAIN
