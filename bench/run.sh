@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # `make bench`: measures, prints the table of figures and keeps it in bench/RESULTS.md.
 #
-#     bench/run.sh [PART]...         kernels steps threads bundle service cache startup peers norms fusion roofline optimizer; default: all of them, then the table
+#     bench/run.sh [PART]...         kernels steps threads bundle service cache startup peers norms fusion roofline optimizer report; default: all of them, then the table
 #
 # The peers and the exported models need PyTorch and ONNX Runtime: HENRY_BENCH_PYTHON names a Python that has them;
 # otherwise a virtual environment is made below build/bench (gigabytes, once). HENRY_BENCH_MODELS names a folder for the
@@ -12,10 +12,10 @@ cd "$(dirname "$0")/.."
 build=${BUILD:-$PWD/build}
 work=$build/bench
 models=${HENRY_BENCH_MODELS:-$work/models}
-parts=${*:-kernels steps threads bundle service cache startup peers norms fusion roofline optimizer}
+parts=${*:-kernels steps threads bundle service cache startup peers norms fusion roofline optimizer report}
 mkdir -p "$work"
 for part in $parts; do
-    case $part in kernels | steps | threads | bundle | service | cache | startup | peers | norms | fusion | roofline | optimizer) ;; *) sed -n '2,4s/^# \{0,1\}//p' "$0" >&2; exit 2 ;; esac
+    case $part in kernels | steps | threads | bundle | service | cache | startup | peers | norms | fusion | roofline | optimizer | report) ;; *) sed -n '2,4s/^# \{0,1\}//p' "$0" >&2; exit 2 ;; esac
 done
 
 # Figures of a warm start are of this run, not of a cache that grew before it.
@@ -23,7 +23,7 @@ HENRY_CACHE_DIR=$(mktemp -d "${TMPDIR:-/tmp}/henry-bench-XXXXXX")
 export HENRY_CACHE_DIR
 trap 'rm -rf "$HENRY_CACHE_DIR"' EXIT
 
-needs_models() { case " $parts " in *" cache "* | *" startup "* | *" peers "* | *" norms "* | *" fusion "* | *" roofline "*) true ;; *) false ;; esac; }
+needs_models() { case " $parts " in *" cache "* | *" startup "* | *" peers "* | *" norms "* | *" fusion "* | *" roofline "* | *" report "*) true ;; *) false ;; esac; }
 
 find_python() {
     python=${HENRY_BENCH_PYTHON:-$work/venv/bin/python}
@@ -90,6 +90,12 @@ bench_optimizer() {
     find_python
     [ -e "$models/adamw/model.pt2" ] || "$python" bench/make_optimizer.py "$models/adamw"
     "$build/bench_optimizer" "$models/adamw/model.pt2" 2 >"$work/optimizer.json"
+}
+
+# Chromium, as for its tests.
+bench_report() {
+    tools/setup.sh browser
+    python3 bench/report.py --henry "$build/henry" --models "$models" -o "$work/report.json"
 }
 
 cmake --build "$build" --target bench_programs henry-worker henry >"$work/build.log" 2>&1 || { cat "$work/build.log" >&2; exit 1; }

@@ -161,8 +161,15 @@ def optimizer_figures(o):
     yield what + "the same loop with the arithmetic of AdamW", "0.95", f"{o['of_hand']:.2f}", o["of_hand"] >= 0.95
 
 
+def report_figures(report):
+    gpt2, large = report["gpt2"], report["large"]
+    yield f"report of GPT-2 124M ({gpt2['page_bytes'] / 1e6:.1f} MB), besides compiling and running", "300 ms", f"{gpt2['made_ms']:.0f} ms", gpt2["made_ms"] <= 300
+    what = f"page of a model of {large['kernels']} kernels, {large['texts']} different ({large['page_bytes'] / 1e6:.1f} MB), complete in {large['browser']} (its thread computes {large['busy_ms']:.0f} ms)"
+    yield what, "2 s", f"{large['open_ms'] / 1e3:.2f} s", large["open_ms"] <= 2000
+
+
 def figures(results):
-    for name, function in (("startup", startup_figures), ("kernels", kernel_figures), ("ceilings", ceiling_figures), ("steps", step_figures), ("threads", thread_figures), ("bundle", bundle_figures), ("service", service_figures), ("peers", peer_figures), ("norms", norm_figures), ("fusion", fusion_figures), ("optimizer", optimizer_figures)):
+    for name, function in (("startup", startup_figures), ("kernels", kernel_figures), ("ceilings", ceiling_figures), ("steps", step_figures), ("threads", thread_figures), ("bundle", bundle_figures), ("service", service_figures), ("peers", peer_figures), ("norms", norm_figures), ("fusion", fusion_figures), ("optimizer", optimizer_figures), ("report", report_figures)):
         if results[name]:
             yield from ((what, asked, got, reached_text(asked, reached)) for what, asked, got, reached in function(results[name]))
 
@@ -286,7 +293,7 @@ def machine():
 
 def page(results, versions):
     yield "# Results\n"
-    yield f"Made by `make bench` on {time.strftime('%Y-%m-%d', time.gmtime())}; each part alone: `bench/run.sh kernels`, `steps`, `threads`, `bundle`, `service`, `cache`, `startup`, `peers`, `norms`, `fusion`, `roofline`. Medians; ratios are taken"
+    yield f"Made by `make bench` on {time.strftime('%Y-%m-%d', time.gmtime())}; each part alone: `bench/run.sh kernels`, `steps`, `threads`, `bundle`, `service`, `cache`, `startup`, `peers`, `norms`, `fusion`, `roofline`, `report`. Medians; ratios are taken"
     yield "in one run, contestants in turns (bench/README.md says how each is measured).\n"
     yield f"Machine: {machine()}."
     yield f"Peers: {versions}.\n" if versions else ""
@@ -316,7 +323,7 @@ def main():
     parser.add_argument("directory", type=pathlib.Path)
     parser.add_argument("-o", "--output", type=pathlib.Path, required=True)
     options = parser.parse_args()
-    files = {"kernels": "kernels.jsonl", "ceilings": "ceilings.jsonl", "steps": "steps.json", "threads": "threads.json", "bundle": "bundle.json", "service": "service.json", "cache": "cache.jsonl", "startup": "startup.json", "peers": "peers.jsonl", "norms": "norms.jsonl", "fusion": "fusion.jsonl", "roofline": "roofline.json", "optimizer": "optimizer.json"}
+    files = {"kernels": "kernels.jsonl", "ceilings": "ceilings.jsonl", "steps": "steps.json", "threads": "threads.json", "bundle": "bundle.json", "service": "service.json", "cache": "cache.jsonl", "startup": "startup.json", "peers": "peers.jsonl", "norms": "norms.jsonl", "fusion": "fusion.jsonl", "roofline": "roofline.json", "optimizer": "optimizer.json", "report": "report.json"}
     results = {name: load(options.directory, file) for name, file in files.items()}
     versions = options.directory / "versions.txt"
     options.output.write_text("\n".join(page(results, versions.read_text().strip() if versions.exists() else "")))

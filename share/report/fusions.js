@@ -20,7 +20,7 @@ henry.renderFusions = report => {
         sums.set(one.reason, sum);
     }
     section.append(
-        henry.table([{title: "reason", value: row => row.reason, show: row => henry.el("code", {}, row.reason)}, {title: "", value: row => row.sentence, is_wide: true}, {title: "fusions", is_number: true, value: row => row.count}, {title: "would have saved", is_number: true, value: row => row.bytes, show: row => henry.bytes(row.bytes)}],
+        henry.table([{title: "reason", value: row => row.reason, show: row => henry.el("code", {}, row.reason)}, {title: "that is", value: row => row.sentence, is_wide: true}, {title: "fusions", is_number: true, value: row => row.count}, {title: "would have saved", is_number: true, value: row => row.bytes, show: row => henry.bytes(row.bytes)}],
             [...sums.values()], {caption: "by reason", sort: 3}),
         henry.table([
             {title: "first", value: row => row.first, show: row => node(row.first)}, {title: "second", value: row => row.second, show: row => node(row.second)},

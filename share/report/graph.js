@@ -35,9 +35,11 @@ henry.findLanes = (report, layers) => {
     }
 };
 
-henry.placeLayer = layer => {
-    const GAP = henry.GRAPH.gap;
-    for (const item of layer) item.wish = item.from.length ? item.from.reduce((sum, from) => sum + from.x, 0) / item.from.length : 0;
+henry.middleOf = layer => (Math.min(...layer.map(item => item.x - item.width / 2)) + Math.max(...layer.map(item => item.x + item.width / 2))) / 2;
+
+henry.placeLayer = (layer, before) => {
+    const GAP = henry.GRAPH.gap, middle = before ? henry.middleOf(before) : 0;
+    for (const item of layer) item.wish = item.from.length ? item.from.reduce((sum, from) => sum + from.x, 0) / item.from.length : middle;
     layer.sort((a, b) => a.wish - b.wish || (a.step ? 1 : 0) - (b.step ? 1 : 0));
     let end = -Infinity;
     for (const item of layer) item.x = Math.max(item.wish, end + GAP + item.width / 2), end = item.x + item.width / 2;
@@ -45,11 +47,21 @@ henry.placeLayer = layer => {
     for (const item of layer) item.x += shift;
 };
 
+/* A long graph wanders to one side; each layer goes back by the mean of those around it. */
+henry.straighten = layers => {
+    const AROUND = 6, middles = layers.map(henry.middleOf);
+    layers.forEach((layer, k) => {
+        const near = middles.slice(Math.max(0, k - AROUND), k + AROUND + 1), mean = near.reduce((sum, x) => sum + x, 0) / near.length;
+        for (const item of layer) item.x -= mean;
+    });
+};
+
 /* `x` of an item is its middle, of a step its left edge. */
 henry.layOutSteps = report => {
     const G = henry.GRAPH, layers = henry.findLayers(report);
     henry.findLanes(report, layers);
-    layers.forEach(henry.placeLayer);
+    layers.forEach((layer, k) => henry.placeLayer(layer, layers[k - 1]));
+    henry.straighten(layers);
     const items = layers.flat(), least = Math.min(...items.map(item => item.x - item.width / 2));
     for (const item of items) {
         item.x += G.gap - least;
@@ -179,7 +191,7 @@ henry.graph = report => {
     const box = henry.el("input", {type: "search", placeholder: "node, kernel or source line", "aria-label": "search the graph", input: event => search(event.target.value),
         keydown: event => { if (event.key === "Enter") next(event.shiftKey ? -1 : 1); }});
     new ResizeObserver(later).observe(pane);
-    requestAnimationFrame(() => { pane.scrollLeft = Math.max(0, (plan.layers[0][0].x + plan.boxWidth / 2) * scale - pane.clientWidth / 2); draw(); });
+    requestAnimationFrame(() => { draw(); pane.scrollLeft = Math.max(0, (plan.layers[0][0].x + plan.boxWidth / 2) * scale - pane.clientWidth / 2); });
     return [henry.el("div", {class: "bar"}, button("\u2212", () => zoom(.8), "zoom out of the graph"), button("+", () => zoom(1.25), "zoom into the graph"), box, button("Previous", () => next(-1)), button("Next", () => next(1)), counted), pane, status];
 };
 

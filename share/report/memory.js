@@ -33,7 +33,7 @@ henry.memoryPicture = (report, memory, status) => {
     const order = [...memory.boxes].sort((a, b) => a.first - b.first || a.at - b.at);
     let chosen = -1;
     const rects = order.map((box, k) => henry.svg("rect", {class: "box", x: x(box.first), y: y(box.at + box.bytes), width: Math.max(1, x(box.last + 1) - x(box.first)), height: Math.max(1, y(box.at) - y(box.at + box.bytes)),
-        style: `fill:var(--${["kernel", "extern", "phase", "queued", "publish"][box.index % 5]})`, click: () => choose(k)},
+        style: `fill:var(--${["kernel", "extern", "phase", "queued", "publish"][box.index % 5]})${y(box.at) - y(box.at + box.bytes) < 4 ? ";stroke-width:0" : ""}`, click: () => choose(k)},
         henry.svg("title", {}, `${box.name || "buffer " + box.index}: ${henry.bytes(box.bytes)}`)));
     let line = "";
     alive.forEach((bytes, k) => { if (!k || bytes !== alive[k - 1] || k === count - 1) line += `${k ? "H" + x(k).toFixed(1) : "M" + x(0)}${k ? "V" : ","}${y(bytes).toFixed(1)}`; });

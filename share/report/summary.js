@@ -35,6 +35,12 @@ henry.summaryPhases = report => {
     ];
 };
 
+/* How the graph became what was lowered. */
+henry.summaryPasses = report => henry.el("details", {}, henry.el("summary", {}, `Passes: ${henry.plural(report.passes[0].nodes_before, "node")} became ${henry.count(report.passes[report.passes.length - 1].nodes_after)}`), henry.table([
+    {title: "pass", show: pass => pass.name}, {title: "time", is_number: true, show: pass => henry.time(pass.ns)}, {title: "nodes before", is_number: true, show: pass => henry.count(pass.nodes_before)},
+    {title: "nodes after", is_number: true, show: pass => henry.count(pass.nodes_after)},
+], report.passes, {caption: "passes over the graph, in their order"}));
+
 /* The steps that cost most: by what is lost, or by their time. */
 henry.summaryWorst = report => {
     const key = report.hasLimits ? "lost_ns" : "ns";
@@ -55,6 +61,7 @@ henry.renderSummary = report => {
     if (report.run && report.run.is_random && report.run.count) section.append(henry.note("It ran on random inputs, with the sizes of the export. Give --input for others."));
     section.append(henry.summaryTiles(report));
     if (report.compilation) section.append(...henry.summaryPhases(report));
+    if (report.passes && report.passes.length) section.append(henry.summaryPasses(report));
     section.append(...henry.summaryWorst(report));
     return section;
 };

@@ -47,6 +47,15 @@ typedef struct hn_driver_limits {
     hn_limit *sched; /* what the scheduler joins or moves; NULL: all */
 } hn_driver_limits;
 
+/* What a pass took and left. */
+typedef struct hn_pass_stats {
+    const char *name;
+    int64_t ns;
+    uint32_t nodes_before, nodes_after;
+} hn_pass_stats;
+
+enum { HN_PASSES_MAX = 16 };
+
 /* One compilation on its way. */
 typedef struct hn_driver {
     hn_options options; /* read with HN_OPT */
@@ -64,9 +73,10 @@ typedef struct hn_driver {
     hn_service *service;
     hn_compile_stats stats;
     hn_metrics metrics;
-    hn_tables tables;               /* rows so far, of those that are wanted */
-    const hn_driver_limits *limits; /* NULL: the usual, all there is */
-    hn_str key;                     /* what the image records of the key, or empty; borrowed */
+    hn_pass_stats passes[HN_PASSES_MAX]; /* of those that have run, by number */
+    hn_tables tables;                    /* rows so far, of those that are wanted */
+    const hn_driver_limits *limits;      /* NULL: the usual, all there is */
+    hn_str key;                          /* what the image records of the key, or empty; borrowed */
     /* compilations in flight, of all levels */
     struct {
         hn_future **items;

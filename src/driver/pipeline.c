@@ -28,6 +28,8 @@ static const pass_row passes[] = {
     {"dce", hn_pass_dce, HN_LEGAL_PRIMITIVE, "last, so that lowering sees live nodes only"},
 };
 
+_Static_assert(sizeof passes / sizeof *passes <= HN_PASSES_MAX, "each has statistics");
+
 static bool wants(const hn_driver *d, const char *stage) {
     const char *wanted = HN_OPT(&d->options, dump_after);
     return wanted && HN_OPT(&d->options, dump) && strcmp(wanted, stage) == 0;
@@ -119,6 +121,7 @@ static hn_status run_pass(hn_driver *d, const pass_row *row, hn_limit *limit) {
     const int64_t ns = hn_now_ns() - begin;
     hn_driver_dump_graph(d, row->name);
     if (status) return hn_status_annotate(status, "pass '%s'", row->name);
+    d->passes[row - passes] = (hn_pass_stats){row->name, ns, nodes, d->graph->nodes.count - 1};
     return hn_driver_tables_pass(d, row->name, (uint32_t)(row - passes), ns, nodes);
 }
 

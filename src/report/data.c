@@ -96,6 +96,20 @@ static void put_phases(const hn_compile_stats *s, hn_strbuf *out) {
     hn_json_close_put(out, ']');
 }
 
+static void put_passes(const hn_driver *d, hn_strbuf *out) {
+    hn_json_key_put(out, "passes"), hn_json_open_put(out, '[');
+    for (uint32_t k = 0; k < HN_PASSES_MAX && d->passes[k].name; k++) {
+        const hn_pass_stats *pass = &d->passes[k];
+        hn_json_open_put(out, '{');
+        hn_json_text_put(out, "name", hn_str_of(pass->name));
+        hn_json_int_put(out, "ns", pass->ns);
+        hn_json_int_put(out, "nodes_before", pass->nodes_before);
+        hn_json_int_put(out, "nodes_after", pass->nodes_after);
+        hn_json_close_put(out, '}');
+    }
+    hn_json_close_put(out, ']');
+}
+
 static void put_compilation(const hn_compiled *compiled, hn_strbuf *out) {
     hn_compile_stats stats;
     hn_metrics metrics;
@@ -194,6 +208,7 @@ hn_status hn_report_data(const hn_report_source *s, hn_strbuf *out) {
     if (s->run && s->run->roofline) hn_report_put_roofline(s->run->roofline, out);
     if (s->graph) HN_TRY(hn_report_put_nodes(s->graph, out));
     if (s->bundle) HN_TRY(hn_report_put_program(s, out));
+    if (s->driver) put_passes(s->driver, out);
     if (s->driver) hn_report_put_fusions(s->driver, out);
     if (s->driver) HN_TRY(hn_report_put_kernels(s->driver, out));
     if (s->trace.len) HN_TRY(put_trace(s->trace, out));

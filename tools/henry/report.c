@@ -64,10 +64,15 @@ static hn_status note_record(void *user, const hn_step_info *step, uint64_t *not
     return step->has_failed ? NULL : hn_step_record_get(step, &s->records[step->index]);
 }
 
-static hn_status run_once(runs *s, int64_t *out_ns) {
-    char name[32];
+/* The next run makes outputs of its own. */
+static void drop_outputs(runs *s) {
     tool_tensors_release(s->outputs, s->output_count);
     memset(s->outputs, 0, s->output_count * sizeof *s->outputs);
+}
+
+static hn_status run_once(runs *s, int64_t *out_ns) {
+    char name[32];
+    drop_outputs(s);
     const int64_t begin = hn_now_ns();
     hn_status status =
         hn_module_run(s->model.module, s->inputs, s->input_count, s->outputs, s->output_count);
@@ -132,6 +137,7 @@ static hn_status find_roofline(reporter *r, runs *s) {
     const tool_tensors tensors = {s->inputs, s->outputs, s->input_count, s->output_count};
     s->report.profiled = s->report.count;
     if (s->report.problem) return NULL;
+    drop_outputs(s);
     hn_status status = tool_roofline_make(&ceilings, &s->model, &tensors, &s->roofline);
     if (hn_status_code(status) == HN_OUT_OF_MEMORY) return status;
     s->report.profiled++;
@@ -310,6 +316,7 @@ static hn_status report(reporter *r) {
         objects[count] = hn_strbuf_str(&texts[count]);
         count++;
     }
+    if (!status && !r->options->inputs.count) status = tool_random_check(&r->random);
     if (!status && r->options->output) status = write_page(r, objects, count);
     if (!status && r->options->json) {
         hn_strbuf_putc(&texts[count - 1], '\n');
