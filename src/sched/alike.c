@@ -9,9 +9,12 @@ typedef struct writer {
         uint32_t *items;
         uint32_t count, cap;
     } words;
-    hn_map numbers;  /* of buffers */
-    hn_map accesses; /* of a buffer at an index: arguments may begin at each of them */
-    hn_map symbols;  /* of sizes */
+    /* different ones, few in most kernels: accesses, at each of which an argument may begin; and
+     * symbols of sizes */
+    struct {
+        uint64_t *items;
+        uint32_t count, cap;
+    } accesses, symbols;
 } writer;
 
 static hn_status put(writer *w, uint32_t word) {
@@ -35,12 +38,11 @@ static hn_status put_buffer_facts(writer *w, hn_buf b) {
 }
 
 static hn_status put_buffer(writer *w, hn_buf b) {
-    const uint64_t *known = hn_map_get(&w->numbers, b);
-    if (known) return put(w, (uint32_t)*known);
-    const uint32_t number = w->out->buffers.count;
-    HN_TRY(hn_map_put(&w->numbers, b, number));
-    HN_PUSH(w->s->scratch, &w->out->buffers, b);
+    uint32_t number = 0;
+    while (number < w->out->buffers.count && w->out->buffers.items[number] != b) number++;
     HN_TRY(put(w, number));
+    if (number < w->out->buffers.count) return NULL;
+    HN_PUSH(w->s->scratch, &w->out->buffers, b);
     return put_buffer_facts(w, b);
 }
 
@@ -48,29 +50,38 @@ static hn_status note_symbols(writer *w, hn_expr e) {
     enum { MOST = 16 };
     hn_expr symbols[MOST];
     const uint32_t count = hn_sym_symbols(w->s->sym, e, symbols, MOST);
-    for (uint32_t k = 0; k < count && k < MOST; k++)
-        if (hn_sym_symbol_kind(w->s->sym, symbols[k]) == HN_SYMBOL_SIZE)
-            HN_TRY(hn_map_put(&w->symbols, symbols[k], 0));
+    for (uint32_t k = 0; k < count && k < MOST; k++) {
+        uint32_t at = 0;
+        if (hn_sym_symbol_kind(w->s->sym, symbols[k]) != HN_SYMBOL_SIZE) continue;
+        while (at < w->symbols.count && w->symbols.items[at] != symbols[k]) at++;
+        if (at == w->symbols.count) HN_PUSH(w->s->scratch, &w->symbols, symbols[k]);
+    }
     return NULL;
 }
+
+enum { INDEX_NONE, INDEX_ITSELF, INDEX_VARIABLE, INDEX_ALONG };
 
 /* An index along the one dimension without its extent; any other as it is. */
 static hn_status put_index(writer *w, hn_expr e) {
     hn_expr var = w->out->var, step, rest;
-    if (!e) return put(w, 0);
+    if (!e) return put(w, INDEX_NONE);
+    if (e == var) return put(w, INDEX_VARIABLE);
     HN_TRY(note_symbols(w, e));
     const bool goes_along = var && hn_sym_uses(w->s->sym, e, var);
     if (!goes_along || !hn_sym_affine(w->s->sym, e, var, &step, &rest)) {
-        HN_TRY(put(w, 1));
+        HN_TRY(put(w, INDEX_ITSELF));
         return put(w, e);
     }
-    HN_TRY(put(w, 2));
+    HN_TRY(put(w, INDEX_ALONG));
     HN_TRY(put(w, step));
     return put(w, rest);
 }
 
 static hn_status put_access(writer *w, hn_buf b, hn_expr index) {
-    HN_TRY(hn_map_put(&w->accesses, (uint64_t)b << 32 | index, 0));
+    const uint64_t access = (uint64_t)b << 32 | index;
+    uint32_t at = 0;
+    while (at < w->accesses.count && w->accesses.items[at] != access) at++;
+    if (at == w->accesses.count) HN_PUSH(w->s->scratch, &w->accesses, access);
     HN_TRY(put_buffer(w, b));
     return put_index(w, index);
 }
@@ -150,9 +161,6 @@ hn_status alike_of(sched *s, const hn_kernel *k, alike *out) {
     *out = (alike){0};
     if (!may_be_segment(k)) return NULL;
     if (k->mode == HN_VECTOR_FLAT) out->var = k->phases.items[0].vars[0];
-    hn_map_init(&w.numbers, s->scratch);
-    hn_map_init(&w.accesses, s->scratch);
-    hn_map_init(&w.symbols, s->scratch);
     HN_TRY(put_kernel(&w, k));
     out->arguments = w.accesses.count + w.symbols.count + (out->var != 0);
     out->text = (hn_str){(const char *)w.words.items, w.words.count * sizeof *w.words.items};

@@ -107,14 +107,16 @@ static bool fits(const reuser *r, uint32_t at, hn_wbuf to, hn_wbuf from) {
         return false;
     /* A smaller one would hold on to the larger one's memory. */
     if (bytes_of(w, from) != w->buffers.items[to].bytes) return false;
-    return allows(w, &w->lines.items[at], to, from) && !objection(w, &r->lives, at, at, to, from);
+    return !objection(w, &r->lives, at, at, to, from) && allows(w, &w->lines.items[at], to, from);
 }
 
 static hn_status find_in_line(reuser *r, uint32_t at) {
     const hn_line *line = &r->w->lines.items[at];
     for (uint32_t k = 0; k < line->operand_count; k++) {
         const hn_woperand *o = &line->operands[k];
-        for (uint32_t from = o->over_first; o->over && from < line->operand_count; from++) {
+        const uint32_t end = o->over_first + 64;
+        for (uint32_t from = o->over_first; o->over && from < line->operand_count && from < end;
+             from++) {
             if (!hn_woperand_is_over(o, from) ||
                 !fits(r, at, o->buffer, line->operands[from].buffer))
                 continue;
