@@ -97,6 +97,9 @@ typedef struct hn_step_record {
     /* An operation may be several kernels: this is the first one, which has the numbers of all, or
      * one of those behind it, which have none. */
     uint32_t part;
+
+    /* Of kernels that Henry wrote: the product of `sizes`, for the sizes at hand; 0: not known. */
+    int64_t elements;
 } hn_step_record;
 
 /* For the sizes that the model was exported with.

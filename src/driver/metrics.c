@@ -1,6 +1,8 @@
 /* metrics.c: what a compilation counts, from what it has made: nothing is read back from text. */
 #include "driver/driver.h"
 
+#include "base/compiler.h"
+
 /* Accesses of all kernels that may be looked at one by one (kernel/traffic.h): some milliseconds. */
 enum { TRAFFIC_POINTS = 100000 };
 
@@ -36,8 +38,53 @@ static void count_kernel(hn_driver *d, const hn_kernel *kernel, const hn_kernel_
     count_phases(d, kernel);
 }
 
+/* Kernels of equal text and equal buffers do the same: the layers of a model. */
+typedef struct known_work {
+    hn_strmap steps; /* what tells them from others -> their first step */
+    hn_strbuf key;
+    int64_t points; /* that traffic may look at, see kernel/traffic.h */
+} known_work;
+
+static void put_exprs(hn_strbuf *key, const hn_expr *exprs, uint32_t count) {
+    if (count) hn_strbuf_append(key, (const char *)exprs, count * sizeof *exprs);
+}
+
+/* The text, which names buffers and sizes by their positions, and what stands there. */
+static void put_key(const hn_driver *d, const hn_kernel_code *code, hn_strbuf *key) {
+    hn_strbuf_reset(key);
+    hn_strbuf_append(key, (const char *)code->digest.bytes, sizeof code->digest.bytes);
+    put_exprs(key, code->sizes, code->size_count);
+    put_exprs(key, code->offsets, code->buffer_count);
+    for (uint32_t k = 0; k < code->buffer_count; k++) {
+        const hn_buffer *b = &d->program->buffers.items[code->buffers[k]];
+        const hn_expr facts[] = {b->kind == HN_BUFFER_INPUT, b->dtype, b->rank, b->extent};
+        put_exprs(key, facts, HN_COUNT_OF(facts));
+        put_exprs(key, b->sizes, b->rank);
+        put_exprs(key, b->strides, b->rank);
+    }
+}
+
+static hn_status find_work(hn_driver *d, uint32_t k, known_work *known) {
+    const hn_kernel *kernel = d->schedule.steps.items[k].kernel;
+    put_key(d, &d->levels[0].step_kernels[k], &known->key);
+    HN_TRY(hn_strbuf_status(&known->key));
+    const uint64_t *same = hn_strmap_get(&known->steps, hn_strbuf_str(&known->key));
+    if (same) {
+        d->work[k] = d->work[*same];
+        d->work[k].fused_loops = kernel->loop_count;
+        return NULL;
+    }
+    const char *key = hn_arena_strndup(&d->arena, known->key.ptr, known->key.len);
+    if (!key) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory while counting kernels");
+    HN_TRY(hn_strmap_put(&known->steps, (hn_str){key, known->key.len}, k));
+    hn_status status = hn_kernel_record_of(d->program, kernel, &d->arena, &d->scratch,
+                                           &known->points, &d->work[k]);
+    hn_arena_reset(&d->scratch);
+    return status;
+}
+
 /* What each step moves and computes, and what the step of a kernel counts. */
-static hn_status count_step(hn_driver *d, uint32_t k, int64_t *points) {
+static hn_status count_step(hn_driver *d, uint32_t k, known_work *known) {
     const hn_step *step = &d->schedule.steps.items[k];
     hn_work_record *work = &d->work[k];
     count(d, HN_METRIC_STEPS, 1);
@@ -45,8 +92,7 @@ static hn_status count_step(hn_driver *d, uint32_t k, int64_t *points) {
     if (step->kind == HN_STEP_EXTERN)
         hn_call_record_of(d->program, d->program->items.items[step->item].ext, work);
     if (step->kind != HN_STEP_KERNEL) return NULL;
-    HN_TRY(hn_kernel_record_of(d->program, step->kernel, &d->arena, &d->scratch, points, work));
-    hn_arena_reset(&d->scratch);
+    HN_TRY(find_work(d, k, known));
     count_kernel(d, step->kernel, &d->levels[0].step_kernels[k], work);
     return NULL;
 }
@@ -77,9 +123,15 @@ static void count_fusions(hn_driver *d) {
 }
 
 hn_status hn_driver_count(hn_driver *d) {
-    int64_t points = TRAFFIC_POINTS;
+    known_work known = {.points = TRAFFIC_POINTS};
     HN_NEW(&d->arena, d->work, d->schedule.steps.count);
-    for (uint32_t k = 0; k < d->schedule.steps.count; k++) HN_TRY(count_step(d, k, &points));
+    hn_strmap_init(&known.steps, &d->arena);
+    hn_strbuf_init(&known.key);
+    hn_status status = NULL;
+    for (uint32_t k = 0; k < d->schedule.steps.count && !status; k++)
+        status = count_step(d, k, &known);
+    hn_strbuf_deinit(&known.key);
+    if (status) return status;
     count_layouts(d);
     count_fusions(d);
     count(d, HN_METRIC_COMPUTED_AGAIN, d->schedule.computed_again);

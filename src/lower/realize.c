@@ -54,15 +54,30 @@ hn_status lower_copy_loop(lower *l, hn_value x, hn_buf buffer, hn_expr offset,
     return hn_program_add_loop(l->p, &loop, l->origin, &item);
 }
 
+/* The node whose loop it is that `v` comes from: views do nothing. In branches the node at hand. */
+static uint32_t origin_of(const lower *l, hn_value v) {
+    while (!l->is_branch) {
+        const hn_node producer = hn_graph_value(l->g, v)->producer;
+        const hn_node_info *n = producer ? hn_graph_node(l->g, producer) : NULL;
+        if (!n || n->op == HN_OP_FULL) break;
+        if (hn_op_facts(n->op)->op_class != HN_OPC_VIEW) return n->origin ? n->origin : l->origin;
+        v = n->args[0].as.value;
+    }
+    return l->origin;
+}
+
 hn_status lower_realize(lower *l, hn_value v) {
     lower_value *lv = &l->values[v];
+    const uint32_t outer = l->origin;
     if (lv->buffer) return NULL;
     /* The loop is generated while `v` is still an expression. */
     lower_value as_expression = *lv;
     HN_TRY(lower_new_buffer(l, v, NULL));
     lower_value as_memory = *lv;
     *lv = as_expression;
+    l->origin = origin_of(l, v);
     hn_status status = lower_copy_loop(l, v, as_memory.buffer, as_memory.offset, as_memory.strides);
+    l->origin = outer;
     *lv = as_memory;
     return status;
 }

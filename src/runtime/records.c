@@ -145,6 +145,16 @@ static void set_form(const hn_bundle *b, const hnb_record *r, hn_step_record *ou
     out->predicted_ns = r->predicted_ns;
 }
 
+/* 0: a size is not known. */
+static int64_t elements_of(const values *v, const hnb_record *r) {
+    int64_t elems = 1;
+    for (uint32_t d = 0; d < r->rank; d++) {
+        const uint32_t node = v->m->view.dims[r->dims + d];
+        if (v->bad[node] || !hn_mul_i64(elems, v->items[node], &elems)) return 0;
+    }
+    return elems;
+}
+
 static void set_work(const values *v, const hnb_record *r, hn_step_record *out) {
     const struct hn_record_sizes *sizes = v->m->record_sizes;
     out->has_work = true;
@@ -158,7 +168,9 @@ static void set_work(const values *v, const hnb_record *r, hn_step_record *out) 
     out->rank = r->rank;
     out->row_rank = r->row_rank;
     out->sizes = sizes->dims + sizes->first[r - v->m->view.records];
-    if (r->flags & HNB_RECORD_HAS_FORM) set_form(&v->m->view, r, out);
+    if (!(r->flags & HNB_RECORD_HAS_FORM)) return;
+    set_form(&v->m->view, r, out);
+    out->elements = elements_of(v, r);
 }
 
 /* Of the tensor in a buffer. False: not known. */

@@ -44,7 +44,8 @@ AT(hn_step_record, read_bytes, 48);
 AT(hn_step_record, has_form, 80);
 AT(hn_step_record, sizes, 168);
 AT(hn_step_record, part, 192);
-_Static_assert(sizeof(hn_step_record) == 200, "add the new member of hn_step_record here");
+AT(hn_step_record, elements, 200);
+_Static_assert(sizeof(hn_step_record) == 208, "add the new member of hn_step_record here");
 #endif
 
 /* Zeros mean the CPU: programs that know nothing of devices fill nothing in. */

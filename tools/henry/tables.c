@@ -62,17 +62,6 @@ static hn_status put_nodes(hn_module *m, const hn_step_record *r, hn_strbuf *out
     return hn_strbuf_status(out);
 }
 
-static hn_cell elements_of(const hn_step_record *r) {
-    int64_t elems = 1;
-    if (!r->has_form) return hn_cell_none();
-    for (uint32_t k = 0; k < r->rank; k++) {
-        const hn_module_dim *d = &r->sizes[k];
-        if (__builtin_mul_overflow(elems, d->is_static ? d->value : d->hint, &elems))
-            return hn_cell_none();
-    }
-    return hn_cell_int(elems);
-}
-
 static hn_cell known(bool is_known, int64_t value) {
     return is_known ? hn_cell_int(value) : hn_cell_none();
 }
@@ -88,7 +77,7 @@ static hn_status add_step(hn_tables *t, hn_module *m, uint32_t step, hn_strbuf *
         hn_cell_text(hn_str_of(r.name)),
         hn_cell_text(hn_str_of(r.category_name)),
         hn_cell_text(hn_strbuf_str(nodes)),
-        elements_of(&r),
+        known(r.elements, r.elements),
         known(r.has_work, r.read_bytes),
         known(r.has_work, r.written_bytes),
         known(r.has_work, r.operations),

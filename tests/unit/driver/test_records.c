@@ -35,6 +35,7 @@ TEST(a_record_has_the_numbers_of_the_kernel_and_of_its_form) {
     const hn_step_record r = find(m, HN_CATEGORY_REDUCTION);
     EXPECT_STR(r.category_name, "reduction");
     EXPECT(r.kind == HN_MODULE_STEP_KERNEL && *r.name && r.node_count == 1);
+    EXPECT_STR(r.node, "soft"); /* not that of the product, which wants the value in memory */
     EXPECT(r.has_work && r.has_form && !r.is_bound && r.is_at_hint && !r.has_resources);
     EXPECT_INT(r.read_bytes, 8 * 100 * 4);
     EXPECT_INT(r.written_bytes, 8 * 100 * 4);
@@ -50,6 +51,7 @@ TEST(a_record_has_the_numbers_of_the_kernel_and_of_its_form) {
     EXPECT_INT(r.direction, HN_DIRECTION_INNER);
     EXPECT_INT(r.row_rank, 1);
     EXPECT_INT(r.rank, 2);
+    EXPECT_INT(r.elements, 800);
     EXPECT_STR(r.sizes[0].text, "s0");
     EXPECT(!r.sizes[0].is_static && r.sizes[0].hint == 8);
     EXPECT(r.sizes[1].is_static && r.sizes[1].value == 100);
@@ -115,6 +117,8 @@ TEST(in_a_run_numbers_are_those_of_its_sizes) {
     EXPECT_INT(s.reduction.read_bytes, 50 * 100 * 4);
     EXPECT_INT(s.reduction.written_bytes, 50 * 100 * 4);
     EXPECT_INT(s.reduction.operations, hint.operations / 8 * 50);
+    EXPECT_INT(s.reduction.elements, 5000);
+    EXPECT_INT(s.call.elements, 0);
     EXPECT_INT(s.call.operations, 2 * 50 * 100 * 24);
     EXPECT_INT(s.call.read_bytes, (50 * 100 + 100 * 24) * 4);
     for (int k = 0; k < 2; k++) hn_tensor_release(in[k]);

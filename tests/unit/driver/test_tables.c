@@ -149,4 +149,91 @@ TEST(only_the_tables_that_are_named_are_written) {
     teardown(&f);
 }
 
+/* ---- every column ---- */
+
+/* Indices from data: on a GPU threads meet there. */
+static const char scatter[] =
+    GRAPH("  input user %x : f32[4096] \"x\"\n  input user %i : i64[1000] \"i\"\n"
+          "  input user %v : f32[1000] \"v\"\n",
+          "  %y = aten.scatter_add.default(%x, 0, %i, %v) : f32[4096] at \"add\" \"m.py:1\"\n"
+          "  output user %y \"y\"\n");
+
+/* Tiles, which threads write in one order and read in another one. */
+static const char transposed[] =
+    GRAPH("  input user %x : f32[1024, 2048] \"x\"\n  input user %z : f32[2048, 1024] \"z\"\n",
+          "  %t = aten.t.default(%x) : f32[2048, 1024]\n"
+          "  %y = aten.add.Tensor(%t, %z) : f32[2048, 1024]\n  output user %y \"y\"\n");
+
+/* Without a compiler: everything but what it tells. */
+static hn_status plan(hn_driver *d) {
+    hn_memory_plan memory;
+    uint32_t units;
+    HN_TRY(hn_driver_targets(d));
+    HN_TRY(hn_driver_tables_open(d));
+    d->stats = (hn_compile_stats){.nodes_imported = 4, .import_ns = 1, .opt_ns = 1};
+    HN_TRY(hn_driver_passes(d));
+    HN_TRY(hn_driver_kernels(d));
+    HN_TRY(hn_driver_count(d));
+    HN_TRY(hn_driver_pack(d, &units));
+    HN_TRY(hn_driver_wrapper(d, &d->wrapper));
+    HN_TRY(hn_driver_plan(d, d->wrapper, &memory));
+    return hn_driver_tables_end(d, NULL);
+}
+
+static void plan_for(fixture *f, const char *text, const char *target) {
+    hn_arena arena;
+    hn_driver d;
+    const hn_compile_options options = {
+        .threads = 8, .target = target, .metric_tables = "all.jsonl", .metric_dir = f->dir};
+    hn_arena_init(&arena);
+    hn_driver_init(&d, &options, NULL);
+    EXPECT_OK(hn_sym_create(&arena, &d.sym));
+    EXPECT_OK(hn_graph_parse(&arena, d.sym, hn_str_of(text), &d.graph));
+    EXPECT_OK(plan(&d));
+    hn_driver_deinit(&d);
+    hn_graph_deinit(d.graph);
+    hn_arena_deinit(&arena);
+}
+
+/* Whether some row has a value there that is not 0, false or "". */
+static bool has_value(const char *rows, const char *column) {
+    char key[80];
+    snprintf(key, sizeof key, "\"%s\":", column);
+    for (const char *at = rows; (at = strstr(at, key)); at++) {
+        const char *value = at + strlen(key);
+        const bool none = strncmp(value, "null", 4) == 0 || strncmp(value, "false", 5) == 0 ||
+                          strncmp(value, "\"\"", 2) == 0 || strncmp(value, "0,", 2) == 0 ||
+                          strncmp(value, "0}", 2) == 0;
+        if (!none) return true;
+    }
+    return false;
+}
+
+TEST(every_column_has_a_value_somewhere) {
+    static const hn_table_id ids[] = {HN_TABLE_GRAPH_STATS,     HN_TABLE_KERNEL_METADATA,
+                                      HN_TABLE_FUSIONS_REFUSED, HN_TABLE_INDEXING_MISMATCH,
+                                      HN_TABLE_PASS_STATS,      HN_TABLE_MEMORY_PLAN};
+    /* what the compiler of machine code tells: tests/cuda */
+    static const char apart[] = " registers stack_bytes shared_bytes ";
+    fixture f;
+    hn_strbuf_init(&f.text);
+    EXPECT_OK(hn_dir_temp(f.dir, sizeof f.dir));
+    plan_for(&f, program, "x86-64-v3");
+    plan_for(&f, crosswise, "x86-64-v3");
+    plan_for(&f, program, "sm_90a");
+    plan_for(&f, scatter, "sm_90a");
+    plan_for(&f, transposed, "sm_90a");
+    for (size_t k = 0; k < HN_COUNT_OF(ids); k++) {
+        const hn_metric_table *t = hn_metric_table_get(ids[k]);
+        const char *rows = rows_of(&f, t->name);
+        for (uint32_t c = 0; c < t->column_count; c++) {
+            char word[80];
+            snprintf(word, sizeof word, " %s ", t->columns[c].name);
+            if (!strstr(apart, word) && !has_value(rows, t->columns[c].name))
+                HN_TEST_FAIL("no row of '%s' has a value for '%s'", t->name, t->columns[c].name);
+        }
+    }
+    teardown(&f);
+}
+
 TEST_MAIN
