@@ -473,6 +473,24 @@ const hn_snippet c_snippets[] = {
      "  if (__builtin_constant_p(s) && s == 2) { vf a = ld_f32(p), b = ld_f32(p + VF - 1); return SECOND(a, b); }\n"
      "#endif\n"
      "  float t[VF]; " LANES "t[k] = p[k * s]; return ld_f32(t); }\n"},
+    /* the first n lanes, in one instruction. A detour over memory waits for its stores: rows of 10
+     * took 100 ns longer than rows of 16 */
+    {"ldn_f32",
+     "#if defined(__AVX512F__) && VF == 16 && !defined(__clang__)\n" FN
+     "vf ldn_f32(const float *p, ll n) { return (vf)__builtin_ia32_loadups512_mask(p, (vf){0}, (unsigned short)((1u << n) - 1)); }\n"
+     "#elif defined(__AVX__) && VF == 8 && !defined(__clang__)\n" FN
+     "vf ldn_f32(const float *p, ll n) { return (vf)__builtin_ia32_maskloadps256((const vf *)p, lanes_below(n)); }\n"
+     "#else\n" FN
+     "vf ldn_f32(const float *p, ll n) { float t[VF] = {0}; for (ll k = 0; k < n; k++) t[k] = p[k]; return ld_f32(t); }\n"
+     "#endif\n"},
+    {"stn_f32",
+     "#if defined(__AVX512F__) && VF == 16 && !defined(__clang__)\n" FN
+     "void stn_f32(float *p, vf v, ll n) { __builtin_ia32_storeups512_mask(p, v, (unsigned short)((1u << n) - 1)); }\n"
+     "#elif defined(__AVX__) && VF == 8 && !defined(__clang__)\n" FN
+     "void stn_f32(float *p, vf v, ll n) { __builtin_ia32_maskstoreps256((vf *)p, lanes_below(n), v); }\n"
+     "#else\n" FN
+     "void stn_f32(float *p, vf v, ll n) { float t[VF]; st_f32(t, v); for (ll k = 0; k < n; k++) p[k] = t[k]; }\n"
+     "#endif\n"},
     {"random_uniform",
      "static double random_uniform(ll seed, ll at, ll stream, int bits) {\n"
      "  unsigned w = philox((unsigned long long)seed, (unsigned long long)at / 4, (unsigned long long)stream, (int)(at % 4));\n"
