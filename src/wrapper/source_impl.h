@@ -14,7 +14,7 @@ typedef struct source_printer {
     uint32_t node_count, first_late; /* the first symbol that a step defines */
     /* per node: 1 + the last symbol that a step defines in it, counted from first_late; 0: none */
     uint32_t *stages;
-    uint32_t *owns;   /* per storage: 1 + its number among those that the program changes */
+    uint32_t *owns; /* per storage: 1 + its number among those that the program changes */
     /* per buffer: its number among the blocks, of which pools come first */
     uint32_t *blocks;
     uint32_t own_count, block_count, slot_count, extern_count;
