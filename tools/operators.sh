@@ -84,7 +84,8 @@ What Henry accepts in a \`.pt2\`: $(rows | wc -l) overloads of ATen. Written by 
 - Control flow: \`torch.cond\`; \`while_loop\`, \`map\`, \`scan\` and \`associative_scan\`, of any number of rounds. What a loop carries are tensors of
   sizes that stay the same, and whole numbers; its body may have sizes and numbers that depend on data. PyTorch 2.11 exports \`associative_scan\` with
   \`combine_mode="pointwise"\` as an operator; "generic" and \`torch.vmap\` as steps that \`ExportedProgram.run_decompositions\` turns into operators.
-  It does not save a Python literal among carried tensors, as in \`(0, x)\`.
+  It does not save a Python literal among carried tensors, as in \`(0, x)\`. \`while_loop_stack_output\` runs its rounds twice if only the data tells
+  how many there are, as their results have no memory before that is known; random numbers in them are refused.
 
 \`henry inspect MODEL.pt2\` lists the operators of a model that are not in this table.
 
