@@ -13,15 +13,19 @@ henry.pairSteps = (before, after) => {
     for (const pair of pairs) {
         pair.ns = (pair.after && pair.after.ns || 0) - (pair.before && pair.before.ns || 0);
         pair.bytes = (pair.after && pair.after.bytes || 0) - (pair.before && pair.before.bytes || 0);
+        pair.form = pair.before && pair.after && pair.before.form !== pair.after.form ? ` (${pair.before.form} \u2192 ${pair.after.form})` : "";
         pair.change = !pair.before ? "new" : !pair.after ? "gone" : pair.before.name !== pair.after.name ? "other text" : pair.bytes ? "other sizes" : "same";
     }
     return pairs;
 };
 
-henry.difference = (value, show, lowerIsBetter = true) => value ? henry.el("span", {class: (value > 0) === lowerIsBetter ? "bad" : "good"}, henry.signed(show(Math.abs(value)), value)) : "same";
+/* Of what is better when it is less; other numbers are neither good nor bad. */
+henry.difference = (value, show, isCost = true) => value ? henry.el("span", {class: !isCost ? null : value > 0 ? "bad" : "good"}, henry.signed(show(Math.abs(value)), value)) : "same";
+
+henry.costs = new Set(["median of a run", "compilation", "kernels", "temporaries", "kernels_generated", "bytes_read", "bytes_written", "operations", "predicted_ns"]);
 
 henry.compareNumbers = (before, after) => {
-    const rows = [], add = (name, a, b, show) => { if (henry.isNumber(a) || henry.isNumber(b)) rows.push({name, a, b, show}); };
+    const rows = [], add = (name, a, b, show) => { if (henry.isNumber(a) || b) rows.push({name, a, b, show}); }; /* an earlier henry has fewer counters */
     const of = report => ({steps: report.program && report.steps.length, kernels: report.program && report.steps.filter(step => step.kind === "kernel").length,
         memory: report.program && report.program.workspaces.reduce((sum, one) => sum + (one.bytes || 0), 0), run: report.run && report.run.count ? report.run.median_ns : undefined, compile: report.compilation && report.compilation.total_ns});
     const a = of(before), b = of(after);
@@ -41,13 +45,13 @@ henry.renderCompare = (before, after) => {
     const section = henry.section("changes", "What changed", henry.el("b", {}, "before"), `: ${before.path}, ${before.made}. `, henry.el("b", {}, "after"), `: ${after.path}, ${after.made}.`);
     const numbers = henry.compareNumbers(before, after).filter(row => row.a !== row.b);
     section.append(numbers.length ? henry.table([{title: "what", value: row => row.name}, {title: "before", is_number: true, show: row => row.show(row.a)}, {title: "after", is_number: true, show: row => row.show(row.b)},
-        {title: "difference", is_number: true, value: row => (row.b || 0) - (row.a || 0), show: row => henry.difference((row.b || 0) - (row.a || 0), row.show)},
+        {title: "difference", is_number: true, value: row => (row.b || 0) - (row.a || 0), show: row => henry.difference((row.b || 0) - (row.a || 0), row.show, henry.costs.has(row.name))},
         {title: "ratio", is_number: true, value: row => row.a ? (row.b || 0) / row.a : 0, show: row => row.a ? ((row.b || 0) / row.a).toFixed(3) : "\u2013"}], numbers, {caption: "numbers that differ", limit: 200}) : henry.note("No number differs."));
     const pairs = henry.pairSteps(before, after), changed = pairs.filter(pair => pair.change !== "same");
     const step = pair => pair.after || pair.before;
     if (pairs.length) section.append(henry.el("p", {}, `${henry.count(pairs.length - changed.length)} of ${henry.count(pairs.length)} steps are the same kernel for the same nodes; ${["other text", "other sizes", "new", "gone"].map(word => `${changed.filter(pair => pair.change === word).length} ${word}`).join(", ")}.`),
         henry.table([
-            {title: "step", value: pair => henry.stepTitle(step(pair)), show: pair => henry.stepTitle(step(pair))}, {title: "change", value: pair => pair.change},
+            {title: "step", value: pair => henry.stepTitle(step(pair)), show: pair => henry.stepTitle(step(pair))}, {title: "change", value: pair => pair.change, show: pair => pair.change + pair.form},
             {title: "kernel before", value: pair => pair.before ? pair.before.name : "", show: pair => pair.before ? henry.el("button", {type: "button", class: "link", click: () => henry.openStep(before, pair.before.index)}, pair.before.name) : "\u2013"},
             {title: "after", value: pair => pair.after ? pair.after.name : "", show: pair => pair.after ? henry.el("button", {type: "button", class: "link", click: () => henry.openStep(after, pair.after.index)}, pair.after.name) : "\u2013"},
             {title: "time before", is_number: true, value: pair => pair.before && pair.before.ns, show: pair => henry.time(pair.before && pair.before.ns)}, {title: "time after", is_number: true, value: pair => pair.after && pair.after.ns, show: pair => henry.time(pair.after && pair.after.ns)},

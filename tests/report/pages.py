@@ -109,6 +109,22 @@ def test_numbers(b):
     same(b.evaluate("henry.shown.counters.bytes_read"), counters["bytes_read"], "bytes of the page")
 
 
+def test_sizes(b):
+    """Bytes are those of the sizes that ran; of a bundle as well."""
+    symbol = re.search(r"symbol +(\S+)", run("inspect", model).stdout)[1]
+    run("compile", model, "-o", "m.hnb", "-q")
+    for file in (model, "m.hnb"):
+        large, small = (json.loads(run("report", file, *words, "--repeat", "1", "--json").stdout)["program"] for words in (["-i", array], ["--size", symbol + "=5"]))
+        same([one["value"] for one in large["symbols"] + small["symbols"]], [32, 5], "sizes")
+        for one, other in zip(large["buffers"], small["buffers"]):
+            if one and one["type"].startswith(f"f32[{symbol},"):
+                same(one["bytes"] * 5, other["bytes"] * 32, f"bytes of {one['name']}")
+        kernels = [(one, other) for one, other in zip(large["steps"], small["steps"]) if one["kind"] == "kernel"]
+        check(kernels, "there are kernels")
+        for one, other in kernels:
+            same((one["written_bytes"] * 5, one["is_at_hint"], other["is_at_hint"]), (other["written_bytes"] * 32, False, False), f"bytes of step {one['name']}")
+
+
 def test_step(b):
     """A click on a box of the graph, and its keys, open a step: nodes, source lines, text."""
     opened(b, "model.html")
@@ -274,7 +290,7 @@ def test_compare(b):
     opened(b, report("compare.html", model, "-i", array, "--no-fusion", "--compare", "model.html"))
     same(b.evaluate("[...document.querySelectorAll('main > section')].map(section => section.id)"), ["changes"] + SECTIONS, "sections")
     text = text_of(b, "#changes")
-    for word in ("no_fusion", "kernels_generated", "gone", "new", "before", "after"):
+    for word in ("no_fusion", "kernels_generated", "gone", "new", "before", "after", "bytes_read"):
         check(word in text, f"changes lack '{word}'")
     same(b.evaluate("Object.fromEntries(henry.shown.key).no_fusion"), "1", "the report after")
     b.evaluate("document.querySelector('header [role=group] button').click()")
