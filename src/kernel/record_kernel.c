@@ -102,6 +102,7 @@ static hn_step_category category_of(const hn_kernel *kernel) {
     uint32_t reduces = 0;
     for (uint32_t f = 0; f < kernel->phases.count; f++)
         reduces += kernel->phases.items[f].reduces.count;
+    if (kernel->segments.count) return HN_CATEGORY_FOREACH;
     if (has_scatter(kernel)) return HN_CATEGORY_SCATTER;
     if (has_scan(kernel)) return HN_CATEGORY_SCAN;
     if (kernel->slabs) return reduces ? HN_CATEGORY_MIXED_REDUCTION : HN_CATEGORY_COLUMN_REDUCTION;
@@ -132,14 +133,17 @@ static hn_expr size_of(hn_sym *sym, const hn_kernel *kernel, hn_expr var) {
 static hn_status list_sizes(hn_sym *sym, const hn_kernel *kernel, hn_arena *arena,
                             hn_work_record *out) {
     const hn_kernel_phase *phase = longest_phase(sym, kernel);
+    const uint32_t inner = phase ? phase->rank : 0;
+    /* segments that are the same size are one more loop */
+    const bool repeats = kernel->segments.count && !kernel->segment_length;
     hn_expr *sizes;
-    out->row_rank = kernel->rank;
-    out->rank = kernel->rank + (phase ? phase->rank : 0);
-    HN_NEW(arena, sizes, out->rank + 1);
-    for (uint32_t d = 0; d < kernel->rank; d++) sizes[d] = size_of(sym, kernel, kernel->vars[d]);
-    for (uint32_t d = kernel->rank; d < out->rank; d++)
-        sizes[d] = size_of(sym, kernel, phase->vars[d - kernel->rank]);
+    HN_NEW(arena, sizes, kernel->rank + inner + 1);
     out->sizes = sizes;
+    out->row_rank = kernel->rank + repeats;
+    out->rank = out->row_rank + inner;
+    if (repeats) *sizes++ = hn_sym_int(sym, kernel->segments.count);
+    for (uint32_t d = 0; d < kernel->rank; d++) *sizes++ = size_of(sym, kernel, kernel->vars[d]);
+    for (uint32_t d = 0; d < inner; d++) *sizes++ = size_of(sym, kernel, phase->vars[d]);
     return NULL;
 }
 

@@ -147,6 +147,13 @@ TEST(each_category_has_a_step) {
                "  %y = aten.mul.Tensor(%x, %s) : f32[16384, 256]\n"
                "  %c = aten.sum.dim_IntList(%x, [0]) : f32[256]\n"
                "  output user %y \"y\"\n  output user %c \"c\"\n")},
+        {HN_CATEGORY_FOREACH,
+         GRAPH(
+             "  input user %a : f32[1000] \"a\"\n  input user %b : f32[3000] \"b\"\n"
+             "  input user %c : f32[512] \"c\"\n",
+             "  %x = aten.relu.default(%a) : f32[1000]\n  %y = aten.relu.default(%b) : f32[3000]\n"
+             "  %z = aten.relu.default(%c) : f32[512]\n  output user %x \"x\"\n"
+             "  output user %y \"y\"\n  output user %z \"z\"\n")},
         {HN_CATEGORY_SCATTER,
          GRAPH("  input user %x : f32[100] \"x\"\n  input user %i : i64[30] \"i\"\n"
                "  input user %v : f32[30] \"v\"\n",
@@ -158,6 +165,38 @@ TEST(each_category_has_a_step) {
         const hn_step_record r = find(m, cases[k].category);
         EXPECT(r.has_form && r.has_work && !r.is_at_hint && r.read_bytes > 0);
         EXPECT_INT(r.is_bound, cases[k].category == HN_CATEGORY_SCATTER);
+        hn_module_release(m);
+    }
+}
+
+/* Of other sizes, and of the same ones. */
+TEST(elements_of_a_kernel_of_several_loops_are_those_of_all) {
+    static const struct {
+        const char *text;
+        int64_t elements;
+    } cases[] = {
+        {GRAPH(
+             "  input user %a : f32[1000] \"a\"\n  input user %b : f32[3000] \"b\"\n",
+             "  %x = aten.relu.default(%a) : f32[1000]\n  %y = aten.relu.default(%b) : f32[3000]\n"
+             "  output user %x \"x\"\n  output user %y \"y\"\n"),
+         4000},
+        {GRAPH(
+             "  input user %a : f32[1000] \"a\"\n  input user %b : f32[1000] \"b\"\n",
+             "  %x = aten.relu.default(%a) : f32[1000]\n  %y = aten.relu.default(%b) : f32[1000]\n"
+             "  output user %x \"x\"\n  output user %y \"y\"\n"),
+         2000},
+    };
+    for (size_t k = 0; k < HN_COUNT_OF(cases); k++) {
+        hn_module *m = load(cases[k].text);
+        int64_t elements = 0, bytes = 0, operations = 0;
+        for (uint32_t s = 0; s < hn_module_step_count(m); s++) {
+            hn_step_record r;
+            EXPECT_OK(hn_module_step_record(m, s, &r));
+            elements += r.elements, bytes += r.read_bytes, operations += r.operations;
+        }
+        EXPECT_INT(elements, cases[k].elements);
+        EXPECT_INT(operations, cases[k].elements);
+        EXPECT_INT(bytes, 4 * cases[k].elements);
         hn_module_release(m);
     }
 }
