@@ -11,7 +11,7 @@ shared=${HENRY_TEST_MODELS:-../shared}
 passed=0 failed=0 skipped=0 quick=0 device=cpu
 [ "${1:-}" = --quick ] && { quick=1; shift; }
 [ "${1:-}" = --device ] && { device=$2; shift 2; }
-all="mlp digits_cnn gpt2_tiny bert_tiny llama_tiny mobilenet_v3 layer_norm_backward rms_norm_backward train_step_mlp attention_step"
+all="mlp digits_cnn gpt2_tiny bert_tiny llama_tiny mobilenet_v3 layer_norm_backward rms_norm_backward train_step_mlp attention_step adamw_step"
 if [ ! -d "$shared/models" ]; then
     echo "skipped: no folder '$shared/models'; HENRY_TEST_MODELS names the folder that holds models/ and pt2-cases/"
     echo "0 passed, 0 failed, 1 skipped"

@@ -193,7 +193,7 @@ debug_stats() {
     grep -q "after b.*mean" "$work/stats"
 }
 
-for name in ${*:-mlp gpt2_tiny digits_cnn train_step_mlp rms_norm_backward bf16 data loops}; do values "$name"; done
+for name in ${*:-mlp gpt2_tiny digits_cnn train_step_mlp adamw_step rms_norm_backward bf16 data loops}; do values "$name"; done
 if [ $# = 0 ]; then memory; small; targets; code; fi
 echo "$passed passed, $failed failed, $skipped skipped"
 exit $((failed != 0))

@@ -14,7 +14,7 @@ data=tests/cli/data
 passed=0 failed=0 skipped=0 fresh=0
 [ "${1:-}" = --fresh ] && { fresh=1; shift; }
 # in this order neighbours call the same operations
-models="mlp train_step_mlp gpt2_tiny bert_tiny llama_tiny attention_step mobilenet_v3 digits_cnn layer_norm_backward rms_norm_backward"
+models="mlp train_step_mlp gpt2_tiny bert_tiny llama_tiny attention_step adamw_step mobilenet_v3 digits_cnn layer_norm_backward rms_norm_backward"
 if [ ! -d "$shared/models" ]; then
     echo "skipped: no folder '$shared/models'; HENRY_TEST_MODELS names the folder that holds models/"
     echo "0 passed, 0 failed, 1 skipped"
