@@ -159,7 +159,7 @@ static uint32_t slabs_of(sched *s, const hn_loop *loop) {
     int64_t factor = limits->mixed_slab_elems / hint(s, columns);
     if (limits->mixed_shares_slabs) factor /= count_alike(s, loop);
     if (factor > limits->mixed_slabs_factor) factor = limits->mixed_slabs_factor;
-    while (factor > 1 && limits->mixed_slabs * factor * limits->mixed_min_rows > hint(s, rows))
+    while (factor > 1 && limits->mixed_slabs * factor * limits->mixed_slab_rows > hint(s, rows))
         factor /= 2;
     return (uint32_t)(limits->mixed_slabs * (factor < 1 ? 1 : factor));
 }

@@ -207,7 +207,8 @@ typedef struct hn_sched_limits {
     int64_t mixed_slabs, mixed_slab_elems, mixed_slabs_factor;
     int64_t mixed_min_elems;   /* rows x columns: less is in some cache, */
     int64_t mixed_columns_min; /* columns: shorter rows are better taken side by side, */
-    int64_t mixed_min_rows;    /* of a slab, */
+    int64_t mixed_min_rows;    /* of a slab, if there are the fewest slabs, */
+    int64_t mixed_slab_rows;   /* and if there are more, */
     int64_t mixed_columns_max; /* of one such reduction, and of all of a kernel together */
     int64_t mixed_all_columns_max;
     /* Slabs are fewer where a kernel has several such reductions. */

@@ -146,7 +146,8 @@ TEST(cpus_take_slabs_of_what_leaves_a_cache) {
     expect_on_cpu(8192, 1024, "2/512 1");
     expect_on_cpu(1024, 128, "2/64 1");
     expect_on_cpu(1024, 96, "1 1");
-    expect_on_cpu(1008, 1024, "1 1");
+    expect_on_cpu(256, 1024, "2/64 1");
+    expect_on_cpu(252, 1024, "1 1");
     expect_on_cpu(8192, 64, "2/512 1");
     expect_on_cpu(65536, 48, "1 1 1");
     expect_on_cpu(2048, 32768, "2/64 1");
