@@ -8,4 +8,8 @@
  * behind the lowering: see carry.c. */
 hn_status hn_wrapper_carry(hn_wrapper *w) HN_MUST_USE;
 
+/* Two rounds in one, in which what is carried and what is made of it change places, in place of
+ * copies. Behind hn_wrapper_carry: see swap.c. */
+hn_status hn_wrapper_swap(hn_wrapper *w) HN_MUST_USE;
+
 #endif
