@@ -491,6 +491,25 @@ const hn_snippet c_snippets[] = {
      "#else\n" FN
      "void stn_f32(float *p, vf v, ll n) { float t[VF]; st_f32(t, v); for (ll k = 0; k < n; k++) p[k] = t[k]; }\n"
      "#endif\n"},
+    {"few_16",
+     "#if defined(__AVX512BW__) && defined(__AVX512VL__) && VF == 16 && !defined(__clang__)\n" FN
+     "vi few_16(const unsigned short *p, ll n) { return (vi)__builtin_ia32_pmovzxwd512_mask(__builtin_ia32_loaddquhi256_mask((const short *)p, (short __attribute__((vector_size(32)))){0}, (unsigned short)((1u << n) - 1)), (vi){0}, -1); }\n"
+     "#else\n" FN
+     "vi few_16(const unsigned short *p, ll n) { unsigned short t[VF] = {0}; for (ll k = 0; k < n; k++) t[k] = p[k]; return widen_u16(t); }\n"
+     "#endif\n"},
+    {"put_16",
+     "#if defined(__AVX512BW__) && defined(__AVX512VL__) && VF == 16 && !defined(__clang__)\n" FN
+     "void put_16(unsigned short *p, vwu v, ll n) { __builtin_ia32_storedquhi256_mask((short *)p, (vsu)v, (unsigned short)((1u << n) - 1)); }\n"
+     "#else\n" FN
+     "void put_16(unsigned short *p, vwu v, ll n) { unsigned short t[VF]; *(vwu *)t = v; for (ll k = 0; k < n; k++) p[k] = t[k]; }\n"
+     "#endif\n"},
+    {"ldn_bf16",
+     FN "vf ldn_bf16(const unsigned short *p, ll n) { return (vf)(few_16(p, n) << 16); }\n"},
+    {"ldn_f16", FN "vf ldn_f16(const unsigned short *p, ll n) { return h_f(few_16(p, n)); }\n"},
+    {"stn_bf16", FN
+     "void stn_bf16(unsigned short *p, vf v, ll n) { put_16(p, narrow_16(bits_bf16(v)), n); }\n"},
+    {"stn_f16",
+     FN "void stn_f16(unsigned short *p, vf v, ll n) { put_16(p, narrow_16(f_h(v)), n); }\n"},
     {"random_uniform",
      "static double random_uniform(ll seed, ll at, ll stream, int bits) {\n"
      "  unsigned w = philox((unsigned long long)seed, (unsigned long long)at / 4, (unsigned long long)stream, (int)(at % 4));\n"

@@ -328,6 +328,14 @@ static void check_halves(const char *dtype, hn_scalar_type type, int64_t rows, i
     free(x), free(y);
 }
 
+/* The last vector has some lanes only. */
+TEST(halves_of_a_few_lanes) {
+    for (int64_t cols = 1; cols < 36; cols += 2) {
+        check_halves("bf16", HN_BF16, 1, cols, 0);
+        check_halves("f16", HN_F16, 1, cols, 3);
+    }
+}
+
 /* Past the caches: 18 MB. */
 TEST(halves_bypass_the_caches) {
     check_halves("bf16", HN_BF16, 2999, 3001, 0);
