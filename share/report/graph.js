@@ -81,7 +81,7 @@ henry.graph = report => {
     const space = henry.el("div", {style: "position:relative"}, svg);
     const pane = henry.el("div", {class: "pane tall", tabindex: "0", role: "application",
         "aria-label": "graph of steps; arrow down goes to a step that needs this one, up to one that it needs, left and right to its neighbours, Enter opens it"}, space);
-    const status = henry.el("p", {class: "status", "aria-live": "polite"}, "Choose a step with the mouse or the arrow keys; Enter or a double click opens it.");
+    const status = henry.el("p", {class: "status", "aria-live": "polite"}, "A click opens a step; arrow keys choose one, and Enter opens it. Edges of the chosen one stand out.");
     const counted = henry.el("span", {class: "soft", role: "status"});
     /* Edges by the layers that they cross. */
     const byLayer = plan.layers.map(() => []);
@@ -111,7 +111,7 @@ henry.graph = report => {
         const near = chosen !== null && (step.from.includes(chosen) || step.to.includes(chosen));
         const size = step.nodes.length > 1 ? `${step.nodes.length} nodes` : step.kind;
         return henry.svg("g", {class: "node" + (step.index === chosen ? " is-chosen" : near ? " is-near" : "") + (found.has(step.index) ? " is-found" : ""), transform: `translate(${step.x},${step.y})`, "data-step": step.index,
-            click: () => { choose(step.index); pane.focus({preventScroll: true}); }, dblclick: () => henry.openStep(report, step.index)},
+            click: () => { pane.focus({preventScroll: true}); choose(step.index); henry.openStep(report, step.index); }},
             henry.svg("rect", {width: plan.boxWidth, height: plan.boxHeight, rx: 6, style: `fill:var(--${henry.graphColour(step)})`}),
             henry.svg("text", {x: 8, y: 18, style: "font-weight:600"}, cut(henry.stepTitle(step), 23)),
             henry.svg("text", {x: 8, y: 34}, cut(`${step.kind === "extern" ? step.name : size}${step.ns ? " \u00b7 " + henry.time(step.ns) : ""}`, 27)),

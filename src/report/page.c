@@ -140,5 +140,6 @@ hn_status hn_report_read(hn_str bytes, hn_str *out) {
     *out = bytes;
     if (hn_str_starts_with(bytes, hn_str_of(page_begin)) && !find_object(bytes, out))
         return HN_ERROR(HN_CORRUPT, "the page has no report in it");
+    while (out->len && out->ptr[out->len - 1] == '\n') out->len--;
     return check_object(*out);
 }

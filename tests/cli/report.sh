@@ -21,6 +21,9 @@ sed 's/"roofline":.*"nodes"//' object.json | grep -o '"calls":[0-9]*' | sort | u
 for name in bytes_read kernels_generated; do
     [ "$(sed -n "s/^ *\"$name\": \([0-9]*\).*/\1/p" stats.json)" = "$(grep -o "\"name\":\"$name\"[^}]*\"value\":[0-9]*" object.json | sed 's/.*://')" ] && echo "the same $name"
 done
+# a page can be made from the object again
+"$HENRY" report object.json -o again.html -q
+"$HENRY" report again.html --json | sed 's/\\u003c/</g' | cmp - object.json && echo "the same object"
 # the wrong way
 refuse() { if "$HENRY" report "$@" >out 2>err; then echo "no error"; fi; sed "s|$DATA|DATA|; s/;.*//" err | head -2; }
 refuse "$DATA/model.pt2"

@@ -29,6 +29,7 @@ TEST(an_object_comes_out_of_its_page) {
     /* and a page has one frame around it */
     EXPECT_INT(count_of(page.ptr, "<!doctype html>"), 1);
     EXPECT_INT(count_of(page.ptr, "</html>"), 1);
+    EXPECT_INT(count_of(page.ptr, "</script>"), 2); /* of the object, and of the scripts */
     EXPECT_INT(count_of(page.ptr, "/* STYLE */") + count_of(page.ptr, "/* SCRIPT */"), 0);
     hn_strbuf_deinit(&page);
 }
