@@ -3,6 +3,7 @@
 #include "base/compiler.h"
 #include "kernel/plan_cpu.h"
 #include "kernel/plan_gpu.h"
+#include "kernel/segments.h"
 #include "tests/support/form_run.h"
 #include "tests/support/imaginary_gpu.h"
 #include "tests/support/random_graph.h"
@@ -116,6 +117,7 @@ static hn_status plan_serial(void *context, const hn_program *p, const hn_kernel
     open_loops(&s, k->vars, k->rank);
     for (uint32_t f = 0; f < k->phases.count; f++) HN_TRY(emit_phase(&s, &k->phases.items[f]));
     close_loops(&s, k->rank);
+    HN_TRY(hn_form_set_segments(s.f, k));
     *out = s.f;
     return hn_form_end(s.f);
 }
