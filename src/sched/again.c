@@ -28,8 +28,7 @@
 enum {
     ROUNDS_MAX = 6,
     READERS_MAX = 4,   /* groups that would compute one value again */
-    COST_MAX = 160,    /* of a value that loops compute, in adds, */
-    BODY_MAX = 256,    /* and ops of such a loop then */
+    COST_MAX = 160,    /* of a value that loops compute, in adds */
     COPY_COST_MAX = 8, /* of a value that a kernel makes once more, in adds, */
     MOVED_FACTOR = 4,  /* which all move at most so many bytes for each byte less at the peak */
     GAIN_PARTS = 32    /* a round is kept if it saves one part of so many of the peak */
@@ -112,39 +111,6 @@ static bool is_repeatable(const again *a, value *v) {
     return reads_last(a, v);
 }
 
-/* Whether an index is a sum over the variables of the loop. */
-static bool is_affine(sched *s, const hn_loop *loop, hn_expr index) {
-    hn_expr coeff;
-    for (uint32_t d = 0; d < loop->rank + loop->red_rank; d++)
-        if (!hn_sym_affine(s->sym, index, loop->vars[d], &coeff, &index)) return false;
-    return true;
-}
-
-/* Whether the loop can compute the maker's value at `index`, and walks memory no worse then. */
-static bool can_compute_at(sched *s, const hn_loop *loop, const hn_loop *maker, hn_expr index) {
-    hn_expr at[HN_MAX_RANK];
-    if (!loop_point_of(s, maker, index, at)) return false;
-    if (!is_affine(s, loop, index)) return true;
-    for (hn_sid k = 1; k < maker->body.count; k++) {
-        const hn_sop *op = &maker->body.items[k];
-        if (op->kind == HN_SOP_LOAD &&
-            !is_affine(s, loop, hn_sym_subst(s->sym, op->index, maker->vars, at, maker->rank)))
-            return false;
-    }
-    return true;
-}
-
-static bool can_compute(sched *s, const hn_loop *loop, const hn_loop *maker) {
-    for (hn_sid k = 1; k < loop->body.count; k++) {
-        const hn_sop *op = &loop->body.items[k];
-        if (op->kind != HN_SOP_LOAD || op->buffer != maker->store.buffer) continue;
-        if (loop->body.count + maker->body.count > BODY_MAX ||
-            !can_compute_at(s, loop, maker, op->index))
-            return false;
-    }
-    return true;
-}
-
 /* An assertion or a bracket reads one number: it stays where it is. */
 static bool is_loop_or_call(const again *a, const group *g) {
     return g->is_loop || a->s->p->items.items[g->item].kind == HN_ITEM_EXTERN;
@@ -163,7 +129,7 @@ static bool find_readers(const again *a, value *v) {
         v->readers[v->count++] = g;
         v->is_computed &= own->is_loop;
         for (uint32_t m = 0; m < own->members.count; m++)
-            v->is_computed &= can_compute(a->s, own->members.items[m].loop, v->maker->loop);
+            v->is_computed &= loop_can_inline(a->s, own->members.items[m].loop, v->maker->loop);
     }
     return v->count > 0;
 }

@@ -5,6 +5,8 @@
  */
 #include "sched/internal.h"
 
+enum { BODY_MAX = 256 }; /* ops of a loop that computes what it loads */
+
 bool loop_point_of(sched *s, const hn_loop *loop, hn_expr index, hn_expr *out_at) {
     hn_expr coeffs[HN_MAX_RANK], rest = loop->store.index;
     for (uint32_t d = 0; d < loop->rank; d++)
@@ -19,6 +21,39 @@ bool loop_point_of(sched *s, const hn_loop *loop, hn_expr index, hn_expr *out_at
                            : hn_sym_mod(s->sym, hn_sym_floordiv(s->sym, from, coeffs[d]), extent);
     }
     return hn_sym_subst(s->sym, loop->store.index, loop->vars, out_at, loop->rank) == index;
+}
+
+/* Whether an index is a sum over the variables of the loop. */
+static bool is_affine(sched *s, const hn_loop *loop, hn_expr index) {
+    hn_expr coeff;
+    for (uint32_t d = 0; d < loop->rank + loop->red_rank; d++)
+        if (!hn_sym_affine(s->sym, index, loop->vars[d], &coeff, &index)) return false;
+    return true;
+}
+
+/* Whether the loop can compute the maker's value at `index`, and walks memory no worse then. */
+static bool can_inline_at(sched *s, const hn_loop *loop, const hn_loop *maker, hn_expr index) {
+    hn_expr at[HN_MAX_RANK];
+    if (!loop_point_of(s, maker, index, at)) return false;
+    if (!is_affine(s, loop, index)) return true;
+    for (hn_sid k = 1; k < maker->body.count; k++) {
+        const hn_sop *op = &maker->body.items[k];
+        if (op->kind == HN_SOP_LOAD && is_affine(s, maker, op->index) &&
+            !is_affine(s, loop, hn_sym_subst(s->sym, op->index, maker->vars, at, maker->rank)))
+            return false;
+    }
+    return true;
+}
+
+bool loop_can_inline(sched *s, const hn_loop *loop, const hn_loop *maker) {
+    for (hn_sid k = 1; k < loop->body.count; k++) {
+        const hn_sop *op = &loop->body.items[k];
+        if (op->kind != HN_SOP_LOAD || op->buffer != maker->store.buffer) continue;
+        if (loop->body.count + maker->body.count > BODY_MAX ||
+            !can_inline_at(s, loop, maker, op->index))
+            return false;
+    }
+    return true;
 }
 
 typedef struct rewrite {

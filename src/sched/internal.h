@@ -167,6 +167,8 @@ hn_status sched_foreach(sched *s) HN_MUST_USE;
 /* The point of a POINTWISE `loop` that stores element `index`: one expression for each variable.
  * False when it cannot be told. */
 bool loop_point_of(sched *s, const hn_loop *loop, hn_expr index, hn_expr *out_at);
+/* Whether it can for all of its loads of what `producer` stores, and walks memory no worse then. */
+bool loop_can_inline(sched *s, const hn_loop *loop, const hn_loop *producer);
 /* `loop` computes what it loads of what `producer` stores, in place of loads whose point can be
  * told. */
 hn_status loop_inline(sched *s, hn_loop *loop, const hn_loop *producer) HN_MUST_USE;
@@ -174,7 +176,10 @@ hn_status loop_inline(sched *s, hn_loop *loop, const hn_loop *producer) HN_MUST_
 /* crossed.c: before fusion. */
 hn_status sched_crossed(sched *s) HN_MUST_USE;
 
-/* again.c: after fusion. */
+/* remade.c: after fusion. */
+hn_status sched_remade(sched *s) HN_MUST_USE;
+
+/* again.c: after that. */
 hn_status sched_again(sched *s) HN_MUST_USE;
 
 /* plan.c */

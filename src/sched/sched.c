@@ -59,6 +59,7 @@ hn_status hn_schedule_program(hn_program *program, const hn_sched_options *optio
     HN_TRY(sched_calls(&s));
     HN_TRY(sched_crossed(&s));
     HN_TRY(sched_fuse(&s));
+    HN_TRY(sched_remade(&s));
     HN_TRY(sched_again(&s));
     if (options->fused) hn_program_print(program, options->fused);
     HN_TRY(count_uses(&s));

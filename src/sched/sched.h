@@ -172,7 +172,7 @@ typedef struct hn_schedule {
     uint32_t merged;     /* kernels that became part of another one after all loops had theirs */
     int64_t saved_bytes; /* that loops need not move since they share kernels, at the hints */
     uint32_t splits;     /* reductions and scans that became several kernels (split.c, scan.c) */
-    uint32_t computed_again; /* values that their readers compute (crossed.c) */
+    uint32_t computed_again; /* values that their readers compute (crossed.c, remade.c) */
 } hn_schedule;
 
 /* What a target has, and what its memory and threads are good for: from where on a decision pays.
@@ -213,6 +213,9 @@ typedef struct hn_sched_limits {
     int64_t mixed_all_columns_max;
     /* Slabs are fewer where a kernel has several such reductions. */
     bool mixed_shares_slabs;
+    /* Values of so many bytes are computed by the kernels that read them (remade.c): smaller ones are
+     * in a first-level cache. 0: none are */
+    int64_t remade_min_bytes;
     /* Values are computed again behind the peak of memory (again.c) if that is lower by so many bytes
      * then, more than is in a second-level cache anyway. 0: none are */
     int64_t again_min_bytes;

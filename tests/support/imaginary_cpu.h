@@ -20,6 +20,7 @@ static inline hn_cpu_facts hn_test_cpu(bool is_small) {
     facts.strip_cols_short = 64;
     facts.limits.column_strip = 128;
     facts.limits.again_min_bytes = 1;
+    facts.limits.remade_min_bytes = 1;
     facts.tile_min_elems = 2;
     facts.wide_tile_parts_min = 1;
     return facts;

@@ -29,6 +29,7 @@
                    .mixed_columns_max = 8192,                                                      \
                    .mixed_all_columns_max = 8192,                                                  \
                    .mixed_shares_slabs = true,                                                     \
+                   .remade_min_bytes = 1,                                                          \
                    .again_min_bytes = 1,                                                           \
                    .segment_arguments_max = 40,                                                    \
                    .segment_waiting_bytes = 4096,                                                  \

@@ -18,7 +18,8 @@ static const char *kernels_of(const char *statements, const hn_sched_limits *lim
     hn_schedule schedule = {.steps.count = 0};
     hn_strbuf text;
     hn_sched_limits own = *limits;
-    own.again_min_bytes = 0; /* rows that are made again are another matter: again.c */
+    own.again_min_bytes = 0; /* rows that are made again are another matter: again.c, remade.c */
+    own.remade_min_bytes = 0;
     hn_arena_init(&arena);
     hn_arena_init(&scratch);
     hn_strbuf_init(&text);
