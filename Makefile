@@ -48,9 +48,9 @@ install: all ## install below PREFIX (default /usr/local); DESTDIR is obeyed
 uninstall: ## remove what `make install` has put below PREFIX
 	@tools/install/uninstall.sh "$(DESTDIR)$(PREFIX)"
 
-format: ## format all C sources with clang-format; .clang-format has the rule
+format: ## format all C sources and scripts with clang-format; .clang-format has the rule
 	@tools/setup.sh format
-	@git ls-files '*.c' '*.h' | xargs clang-format-14 -i
+	@git ls-files '*.c' '*.h' 'share/report/*.js' | xargs clang-format-14 -i
 
 clean: ## remove build/
 	@rm -rf $(BUILD)

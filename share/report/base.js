@@ -19,7 +19,8 @@ henry.element = (space, name, attributes, children) => {
 henry.el = (name, attributes, ...children) => henry.element(null, name, attributes, children);
 henry.svg = (name, attributes, ...children) => henry.element("http://www.w3.org/2000/svg", name, attributes, children);
 
-henry.replace = (element, ...children) => element.replaceChildren(...children.flat().filter(child => child !== null && child !== undefined));
+henry.replace = (element, ...children) =>
+    element.replaceChildren(...children.flat().filter(child => child !== null && child !== undefined));
 
 /* Three digits, whatever the unit. */
 henry.digits = value => {
@@ -34,7 +35,9 @@ henry.scaled = (value, units, step) => {
 };
 henry.isNumber = value => typeof value === "number" && Number.isFinite(value);
 henry.time = ns => henry.isNumber(ns) ? henry.scaled(ns, ["ns", "\u00b5s", "ms", "s"], 1000) : "\u2013";
-henry.bytes = n => !henry.isNumber(n) ? "\u2013" : Math.abs(n) < 1000 ? Math.round(n) + "\u00a0B" : henry.scaled(n, ["B", "kB", "MB", "GB", "TB"], 1000);
+henry.bytes = n => !henry.isNumber(n)   ? "\u2013"
+                   : Math.abs(n) < 1000 ? Math.round(n) + "\u00a0B"
+                                        : henry.scaled(n, ["B", "kB", "MB", "GB", "TB"], 1000);
 henry.rate = perSecond => henry.isNumber(perSecond) ? henry.scaled(perSecond / 1e9, ["GB/s", "TB/s"], 1000) : "\u2013";
 henry.operations = n => henry.isNumber(n) ? henry.scaled(n, ["", "k", "M", "G", "T"], 1000).trim() : "\u2013";
 henry.percent = share => henry.isNumber(share) ? (100 * share).toFixed(share < .0995 ? 1 : 0) + "\u00a0%" : "\u2013";
@@ -46,22 +49,25 @@ henry.colour = name => getComputedStyle(document.documentElement).getPropertyVal
 
 /* What draws on a canvas draws again when the theme or the width changes. */
 henry.redraws = new Set();
-henry.redraw = () => { for (const draw of henry.redraws) draw(); };
+henry.redraw = () => {
+    for (const draw of henry.redraws) draw();
+};
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", henry.redraw);
 addEventListener("resize", henry.redraw);
 
 /* A section of the page: where its content goes. */
 henry.section = (id, title, ...intro) => {
     const heading = henry.el("h2", {id: id + "-title"}, title);
-    return henry.el("section", {id, "aria-labelledby": id + "-title"}, heading, intro.length ? henry.el("p", {class: "soft"}, ...intro) : null);
+    return henry.el(
+        "section", {id, "aria-labelledby": id + "-title"}, heading, intro.length ? henry.el("p", {class: "soft"}, ...intro) : null);
 };
 henry.note = (...words) => henry.el("p", {class: "note"}, ...words);
 
 henry.legend = entries => henry.el("ul", {class: "legend"},
     entries.map(([name, colour]) => henry.el("li", {}, henry.el("i", {style: `background:var(--${colour})`}), name)));
 
-henry.meter = share => henry.el("span", {class: "meter", "aria-hidden": "true"}, henry.el("i", {style: `width:${Math.max(0, Math.min(100, 100 * share))}%`}));
+henry.meter = share =>
+    henry.el("span", {class: "meter", "aria-hidden": "true"}, henry.el("i", {style: `width:${Math.max(0, Math.min(100, 100 * share))}%`}));
 
 henry.facts = entries => henry.el("dl", {class: "facts"},
     entries.filter(entry => entry).flatMap(([name, ...value]) => [henry.el("dt", {}, name), henry.el("dd", {}, ...value)]));
-

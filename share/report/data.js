@@ -33,7 +33,8 @@ henry.readLimits = report => {
         if (!step) continue;
         step.ns = limit.ns, step.callsOfRun = limit.calls;
         if (!henry.isNumber(limit.ideal_ns)) continue;
-        Object.assign(step, {ideal_ns: limit.ideal_ns, limit: limit.limit, lost_ns: limit.lost_ns, move_ns: limit.move_ns, math_ns: limit.math_ns});
+        Object.assign(
+            step, {ideal_ns: limit.ideal_ns, limit: limit.limit, lost_ns: limit.lost_ns, move_ns: limit.move_ns, math_ns: limit.math_ns});
         step.reached = limit.ns > 0 ? Math.min(1, limit.ideal_ns / limit.ns) : undefined;
     }
 };
@@ -64,7 +65,8 @@ henry.readEdges = report => {
 
 henry.readSteps = report => {
     const nodes = new Map();
-    for (const node of report.nodes || []) if (!nodes.has(node.name)) nodes.set(node.name, node);
+    for (const node of report.nodes || [])
+        if (!nodes.has(node.name)) nodes.set(node.name, node);
     report.nodeByName = nodes;
     report.textByName = new Map();
     for (const kernel of report.kernels || []) report.textByName.set(kernel.name, kernel);
@@ -100,7 +102,8 @@ henry.readLives = report => {
         const inside = k < loopEnd;
         for (const [buffer] of step.operands) mention(buffer, inside ? loop : k, inside ? loopEnd - 1 : k);
     });
-    for (const output of report.program.outputs) if (lives[output.buffer]) lives[output.buffer].last = count - 1;
+    for (const output of report.program.outputs)
+        if (lives[output.buffer]) lives[output.buffer].last = count - 1;
     report.lives = lives;
 };
 
@@ -117,4 +120,3 @@ henry.readReport = text => {
     else report.steps = [], report.edges = [];
     return report;
 };
-

@@ -2,7 +2,15 @@
 
 /* Layers from top to bottom, in which a step stands below what it needs. An edge that crosses few layers goes through places that are
    kept free in them, one for all edges of a step; one that crosses many is drawn when one of its ends is chosen. */
-henry.GRAPH = {width: 172, height: 46, pitch: 74, gap: 26, lane: 10, across: 12, far: 8};
+henry.GRAPH = {
+    width: 172,
+    height: 46,
+    pitch: 74,
+    gap: 26,
+    lane: 10,
+    across: 12,
+    far: 8
+};
 
 henry.findLayers = report => {
     const layers = [];
@@ -35,7 +43,8 @@ henry.findLanes = (report, layers) => {
     }
 };
 
-henry.middleOf = layer => (Math.min(...layer.map(item => item.x - item.width / 2)) + Math.max(...layer.map(item => item.x + item.width / 2))) / 2;
+henry.middleOf = layer =>
+    (Math.min(...layer.map(item => item.x - item.width / 2)) + Math.max(...layer.map(item => item.x + item.width / 2))) / 2;
 
 henry.placeLayer = (layer, before) => {
     const GAP = henry.GRAPH.gap, middle = before ? henry.middleOf(before) : 0;
@@ -67,8 +76,14 @@ henry.layOutSteps = report => {
         item.x += G.gap - least;
         if (item.step) item.step.x = item.x - G.width / 2, item.step.y = G.gap + item.step.layer * G.pitch;
     }
-    return {layers: layers.map(layer => layer.filter(item => item.step).map(item => item.step)), width: Math.max(...items.map(item => item.x + item.width / 2)) + G.gap, height: layers.length * G.pitch + G.gap,
-        boxWidth: G.width, boxHeight: G.height, pitch: G.pitch};
+    return {
+        layers: layers.map(layer => layer.filter(item => item.step).map(item => item.step)),
+        width: Math.max(...items.map(item => item.x + item.width / 2)) + G.gap,
+        height: layers.length * G.pitch + G.gap,
+        boxWidth: G.width,
+        boxHeight: G.height,
+        pitch: G.pitch
+    };
 };
 
 henry.graphColour = step => step.kind === "kernel" ? "kernel" : step.kind === "extern" ? "extern" : "other";
@@ -79,9 +94,16 @@ henry.graph = report => {
     let scale = 1, chosen = null, found = new Set(), matches = [], match = -1;
     const svg = henry.svg("svg", {style: "position:absolute", "aria-hidden": "true"});
     const space = henry.el("div", {style: "position:relative"}, svg);
-    const pane = henry.el("div", {class: "pane tall", tabindex: "0", role: "application",
-        "aria-label": "graph of steps; arrow down goes to a step that needs this one, up to one that it needs, left and right to its neighbours, Enter opens it"}, space);
-    const status = henry.el("p", {class: "status", "aria-live": "polite"}, "A click opens a step; arrow keys choose one, and Enter opens it. Edges of the chosen one stand out.");
+    const pane = henry.el("div", {
+        class: "pane tall",
+        tabindex: "0",
+        role: "application",
+        "aria-label":
+            "graph of steps; arrow down goes to a step that needs this one, up to one that it needs, left and right to its neighbours, Enter opens it"
+    },
+        space);
+    const status = henry.el("p", {class: "status", "aria-live": "polite"},
+        "A click opens a step; arrow keys choose one, and Enter opens it. Edges of the chosen one stand out.");
     const counted = henry.el("span", {class: "soft", role: "status"});
     /* Edges by the layers that they cross. */
     const byLayer = plan.layers.map(() => []);
@@ -104,36 +126,67 @@ henry.graph = report => {
         const half = Math.max(14, (y2 - y) / 2);
         return text + `C${x},${y + half} ${x2},${y2 - half} ${x2},${y2}`;
     };
-    const drawEdge = edge => henry.svg("path", {d: path(edge), class: "edge" + (edge.isFar ? " is-far" : "") + (chosen !== null && (edge.from === chosen || edge.to === chosen) ? " is-near" : "")},
-        henry.svg("title", {}, `${henry.stepTitle(report.steps[edge.from])} \u2192 ${henry.stepTitle(report.steps[edge.to])}: ${report.program.buffers[edge.buffer].type}`));
+    const drawEdge = edge => henry.svg("path", {
+        d: path(edge),
+        class: "edge" + (edge.isFar ? " is-far" : "") + (chosen !== null && (edge.from === chosen || edge.to === chosen) ? " is-near" : "")
+    },
+        henry.svg("title", {},
+            `${henry.stepTitle(report.steps[edge.from])} \u2192 ${henry.stepTitle(report.steps[edge.to])}: ${
+                report.program.buffers[edge.buffer].type}`));
     const cut = (text, room) => text.length > room ? text.slice(0, room - 1) + "\u2026" : text;
     const drawStep = step => {
         const near = chosen !== null && (step.from.includes(chosen) || step.to.includes(chosen));
         const size = step.nodes.length > 1 ? `${step.nodes.length} nodes` : step.kind;
-        return henry.svg("g", {class: "node" + (step.index === chosen ? " is-chosen" : near ? " is-near" : "") + (found.has(step.index) ? " is-found" : ""), transform: `translate(${step.x},${step.y})`, "data-step": step.index,
-            click: () => { pane.focus({preventScroll: true}); choose(step.index); henry.openStep(report, step.index); }},
+        return henry.svg("g", {
+            class: "node" +
+                       (step.index === chosen ? " is-chosen"
+                           : near             ? " is-near"
+                                              : "") +
+                       (found.has(step.index) ? " is-found" : ""),
+            transform: `translate(${step.x},${step.y})`,
+            "data-step": step.index,
+            click: () => {
+                pane.focus({preventScroll: true});
+                choose(step.index);
+                henry.openStep(report, step.index);
+            }
+        },
             henry.svg("rect", {width: plan.boxWidth, height: plan.boxHeight, rx: 6, style: `fill:var(--${henry.graphColour(step)})`}),
             henry.svg("text", {x: 8, y: 18, style: "font-weight:600"}, cut(henry.stepTitle(step), 23)),
-            henry.svg("text", {x: 8, y: 34}, cut(`${step.kind === "extern" ? step.name : size}${step.ns ? " \u00b7 " + henry.time(step.ns) : ""}`, 27)),
-            step[key] ? henry.svg("rect", {x: 0, y: plan.boxHeight - 4, width: Math.max(2, plan.boxWidth * step[key] / most), height: 4, style: "fill:var(--bad);stroke:none"}) : null,
+            henry.svg("text", {x: 8, y: 34},
+                cut(`${step.kind === "extern" ? step.name : size}${step.ns ? " \u00b7 " + henry.time(step.ns) : ""}`, 27)),
+            step[key] ? henry.svg("rect", {
+                x: 0,
+                y: plan.boxHeight - 4,
+                width: Math.max(2, plan.boxWidth * step[key] / most),
+                height: 4,
+                style: "fill:var(--bad);stroke:none"
+            })
+                      : null,
             henry.svg("title", {}, `step ${step.index}: ${step.name}, ${step.nodes.map(origin => origin.node).join(" ")}`));
     };
     const draw = () => {
-        const top = pane.scrollTop / scale, bottom = top + pane.clientHeight / scale, width = Math.max(plan.width * scale, pane.clientWidth);
+        const top = pane.scrollTop / scale, bottom = top + pane.clientHeight / scale,
+              width = Math.max(plan.width * scale, pane.clientWidth);
         const margin = Math.max(0, (pane.clientWidth / scale - plan.width) / 2);
-        const first = Math.max(0, Math.floor(top / plan.pitch) - 2), last = Math.min(plan.layers.length - 1, Math.ceil(bottom / plan.pitch) + 1);
+        const first = Math.max(0, Math.floor(top / plan.pitch) - 2),
+              last = Math.min(plan.layers.length - 1, Math.ceil(bottom / plan.pitch) + 1);
         const edges = new Set(), steps = [];
         for (let k = first; k <= last; k++) byLayer[k].forEach(edge => edges.add(edge)), steps.push(...plan.layers[k]);
-        if (chosen !== null) for (const edge of report.edges) if (edge.from === chosen || edge.to === chosen) edges.add(edge);
+        if (chosen !== null)
+            for (const edge of report.edges)
+                if (edge.from === chosen || edge.to === chosen) edges.add(edge);
         space.style.width = plan.width * scale + "px", space.style.height = plan.height * scale + "px";
         const y = first * plan.pitch;
         svg.style.top = y * scale + "px", svg.style.left = "0";
         svg.setAttribute("width", width), svg.setAttribute("height", (last - first + 2) * plan.pitch * scale);
-        svg.setAttribute("viewBox", `${-margin} ${y} ${width / scale} ${(last - first + 2) * plan.pitch}`);
+        svg.setAttribute("viewBox", `${- margin} ${y} ${width / scale} ${(last - first + 2) * plan.pitch}`);
         svg.replaceChildren(...[...edges].map(drawEdge), ...steps.map(drawStep));
     };
     let isWaiting = false;
-    const later = () => { if (!isWaiting) isWaiting = true, requestAnimationFrame(() => { isWaiting = false, draw(); }); };
+    const later = () => {
+        if (!isWaiting) isWaiting = true, requestAnimationFrame(() => { isWaiting = false, draw(); });
+    };
     const reveal = step => {
         const x = (step.x + plan.boxWidth / 2) * scale, y = (step.y + plan.boxHeight / 2) * scale, margin = 90;
         if (y < pane.scrollTop + margin || y > pane.scrollTop + pane.clientHeight - margin) pane.scrollTop = y - pane.clientHeight / 2;
@@ -141,15 +194,23 @@ henry.graph = report => {
     };
     const choose = index => {
         const step = report.steps[chosen = index];
-        henry.replace(status, henry.stepLink(report, index), ` \u2013 ${step.kind} ${step.name}, ${henry.plural(step.nodes.length, "node")}${step.source ? ", " + step.source : ""}${step.ns ? ", " + henry.time(step.ns) : ""}; needs ${step.from.length}, is needed by ${step.to.length}.`);
+        henry.replace(status, henry.stepLink(report, index),
+            ` \u2013 ${step.kind} ${step.name}, ${henry.plural(step.nodes.length, "node")}${step.source ? ", " + step.source : ""}${
+                step.ns ? ", " + henry.time(step.ns) : ""}; needs ${step.from.length}, is needed by ${step.to.length}.`);
         reveal(step);
         later();
     };
     const move = key => {
         if (chosen === null) return choose(key === "End" ? report.steps.length - 1 : 0);
         const step = report.steps[chosen], layer = plan.layers[step.layer], at = layer.indexOf(step);
-        const next = {ArrowDown: step.to[0] ?? (chosen + 1 < report.steps.length ? chosen + 1 : undefined), ArrowUp: step.from[0] ?? (chosen > 0 ? chosen - 1 : undefined),
-            ArrowLeft: layer[at - 1] && layer[at - 1].index, ArrowRight: layer[at + 1] && layer[at + 1].index, Home: 0, End: report.steps.length - 1}[key];
+        const next = {
+            ArrowDown: step.to[0] ?? (chosen + 1 < report.steps.length ? chosen + 1 : undefined),
+            ArrowUp: step.from[0] ?? (chosen > 0 ? chosen - 1 : undefined),
+            ArrowLeft: layer[at - 1] && layer[at - 1].index,
+            ArrowRight: layer[at + 1] && layer[at + 1].index,
+            Home: 0,
+            End: report.steps.length - 1
+        }[key];
         if (next !== undefined) choose(next);
     };
     const zoom = factor => {
@@ -176,7 +237,12 @@ henry.graph = report => {
     }, {passive: false});
     const search = text => {
         const word = text.trim().toLowerCase();
-        matches = word ? report.steps.filter(step => (step.name + " " + step.nodes.map(origin => origin.node + " " + origin.source).join(" ")).toLowerCase().includes(word)).map(step => step.index) : [];
+        matches = word ? report.steps
+                             .filter(step => (step.name + " " + step.nodes.map(origin => origin.node + " " + origin.source).join(" "))
+                                                 .toLowerCase()
+                                                 .includes(word))
+                             .map(step => step.index)
+                       : [];
         found = new Set(matches), match = -1;
         counted.textContent = word ? henry.plural(matches.length, "step") : "";
         later();
@@ -188,20 +254,38 @@ henry.graph = report => {
         choose(matches[match]);
     };
     const button = (text, act, label) => henry.el("button", {type: "button", click: act, "aria-label": label || null}, text);
-    const box = henry.el("input", {type: "search", placeholder: "node, kernel or source line", "aria-label": "search the graph", input: event => search(event.target.value),
-        keydown: event => { if (event.key === "Enter") next(event.shiftKey ? -1 : 1); }});
+    const box = henry.el("input", {
+        type: "search",
+        placeholder: "node, kernel or source line",
+        "aria-label": "search the graph",
+        input: event => search(event.target.value),
+        keydown: event => {
+            if (event.key === "Enter") next(event.shiftKey ? -1 : 1);
+        }
+    });
     new ResizeObserver(later).observe(pane);
-    requestAnimationFrame(() => { draw(); pane.scrollLeft = Math.max(0, (plan.layers[0][0].x + plan.boxWidth / 2) * scale - pane.clientWidth / 2); });
-    return [henry.el("div", {class: "bar"}, button("\u2212", () => zoom(.8), "zoom out of the graph"), button("+", () => zoom(1.25), "zoom into the graph"), box, button("Previous", () => next(-1)), button("Next", () => next(1)), counted), pane, status];
+    requestAnimationFrame(() => {
+        draw();
+        pane.scrollLeft = Math.max(0, (plan.layers[0][0].x + plan.boxWidth / 2) * scale - pane.clientWidth / 2);
+    });
+    return [
+        henry.el("div", {class: "bar"}, button("\u2212", () => zoom(.8), "zoom out of the graph"),
+            button("+", () => zoom(1.25), "zoom into the graph"), box, button("Previous", () => next(-1)), button("Next", () => next(1)),
+            counted),
+        pane, status
+    ];
 };
 
 henry.renderGraph = report => {
-    const section = henry.section("graph", "Graph", "A box is a step: nodes of the model that became one kernel, or a call of an operation. It stands below all that it needs.");
+    const section = henry.section("graph", "Graph",
+        "A box is a step: nodes of the model that became one kernel, or a call of an operation. It stands below all that it needs.");
     if (!report.steps.length) {
         section.append(henry.note("There is no program in this report."));
         return section;
     }
-    section.append(henry.legend([["kernel", "kernel"], ["operation", "extern"], ["other step", "other"], [report.hasLimits ? "time lost (bar)" : "time (bar)", "bad"]]), ...henry.graph(report));
+    section.append(henry.legend([
+        ["kernel", "kernel"], ["operation", "extern"], ["other step", "other"], [report.hasLimits ? "time lost (bar)" : "time (bar)", "bad"]
+    ]),
+        ...henry.graph(report));
     return section;
 };
-

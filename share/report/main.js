@@ -8,18 +8,33 @@ henry.setTheme = theme => {
 };
 
 henry.renderHead = reports => {
-    const theme = henry.el("select", {"aria-label": "colours", change: event => henry.setTheme(event.target.value)}, henry.themes.map(name => henry.el("option", {value: name}, name)));
-    const which = reports.length > 1 ? henry.el("span", {role: "group", "aria-label": "which report is shown"}, reports.map((report, k) => henry.el("button", {type: "button", "aria-pressed": String(report === henry.shown), click: () => henry.show(reports, k)}, k ? "after" : "before"))) : null;
-    henry.replace(document.getElementById("top"), henry.el("h1", {}, henry.shown.title), henry.el("span", {class: "soft"}, `${henry.shown.kind}, ${henry.shown.made}, henry ${(henry.shown.environment.find(([name]) => name === "henry") || ["", ""])[1]}`),
+    const theme = henry.el("select", {"aria-label": "colours", change: event => henry.setTheme(event.target.value)},
+        henry.themes.map(name => henry.el("option", {value: name}, name)));
+    const which =
+        reports.length > 1
+            ? henry.el("span", {role: "group", "aria-label": "which report is shown"},
+                  reports.map((report, k) => henry.el("button",
+                                  {type: "button", "aria-pressed": String(report === henry.shown), click: () => henry.show(reports, k)},
+                                  k ? "after" : "before")))
+            : null;
+    henry.replace(document.getElementById("top"), henry.el("h1", {}, henry.shown.title),
+        henry.el("span", {class: "soft"},
+            `${henry.shown.kind}, ${henry.shown.made}, henry ${(henry.shown.environment.find(([name]) => name === "henry") || ["",
+                ""])[1]}`),
         henry.el("span", {class: "tools"}, which, theme));
     theme.value = document.documentElement.dataset.theme || "auto";
     document.title = `${henry.shown.title} \u2013 Henry report`;
 };
 
-henry.sections = reports => [
-    ...reports.length > 1 ? [["changes", "What changed", () => henry.renderCompare(reports[0], reports[1])]] : [],
-    ["summary", "Summary", henry.renderSummary], ["timeline", "Time line", henry.renderTimeline], ["graph", "Graph", henry.renderGraph], ["kernels", "Kernels", henry.renderKernels],
-    ["fusions", "Refused fusions", henry.renderFusions], ["memory", "Memory", henry.renderMemory], ["variants", "Variants", henry.renderVariants], ["environment", "Environment", henry.renderEnvironment],
+henry.sections = reports => [...reports.length > 1 ? [["changes", "What changed", () => henry.renderCompare(reports[0], reports[1])]] : [],
+    ["summary", "Summary", henry.renderSummary],
+    ["timeline", "Time line", henry.renderTimeline],
+    ["graph", "Graph", henry.renderGraph],
+    ["kernels", "Kernels", henry.renderKernels],
+    ["fusions", "Refused fusions", henry.renderFusions],
+    ["memory", "Memory", henry.renderMemory],
+    ["variants", "Variants", henry.renderVariants],
+    ["environment", "Environment", henry.renderEnvironment],
 ];
 
 henry.renderContents = sections => {
@@ -29,7 +44,8 @@ henry.renderContents = sections => {
     henry.watcher = new IntersectionObserver(entries => {
         for (const entry of entries) seen.set(entry.target.id, entry.isIntersecting);
         const first = sections.find(([id]) => seen.get(id));
-        links.forEach((link, k) => first && sections[k][0] === first[0] ? link.setAttribute("aria-current", "true") : link.removeAttribute("aria-current"));
+        links.forEach((link, k) => first && sections[k][0] === first[0] ? link.setAttribute("aria-current", "true")
+                                                                        : link.removeAttribute("aria-current"));
     }, {rootMargin: "-60px 0px -50% 0px"});
 };
 
