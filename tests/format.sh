@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Checks that every C file, and every script of the page of `henry report`, is as `make format` leaves it (.clang-format has the rule). Versions of clang-format differ in
-# what they do with some lines, so only the one that Debian 12 has is asked. It is installed if that is possible; where it
-# is not, the check is skipped, or fails if CI=true.
+# Checks that every C file, and every script of the page of `henry report`, is as `make format` leaves it (the files
+# .clang-format have the rules). Versions of clang-format differ in what they do with some lines, so only the one that Debian
+# 12 has is asked. It is installed if that is possible; where it is not, the check is skipped, or fails if CI=true.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 command -v clang-format-14 >/dev/null || tools/setup.sh format
