@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 build=${BUILD:-build}
 shared=${HENRY_TEST_MODELS:-../shared}
 pack=$build/gpu-pack
-limit_mib=60
+limit_mib=80
 
 cmake --build "$build" --target gpu_pack_programs >"$build/gpu-pack.log" 2>&1 || { cat "$build/gpu-pack.log"; exit 1; }
 rm -rf "$pack"/{tests,bench,examples,shared,*.sh,about.txt}
