@@ -108,11 +108,11 @@ TEST(each_table_has_the_rows_of_a_program) {
     teardown(&f);
 }
 
-/* Rows, then columns of the result. */
+/* Rows, too few for slabs, then columns of the result. */
 static const char crosswise[] =
-    GRAPH("  input user %x : f32[640, 400] \"x\"\n",
-          "  %s = aten._softmax.default(%x, -1, false) : f32[640, 400] at \"along\" \"m.py:1\"\n"
-          "  %t = aten._softmax.default(%s, 0, false) : f32[640, 400] at \"down\" \"m.py:2\"\n"
+    GRAPH("  input user %x : f32[200, 1280] \"x\"\n",
+          "  %s = aten._softmax.default(%x, -1, false) : f32[200, 1280] at \"along\" \"m.py:1\"\n"
+          "  %t = aten._softmax.default(%s, 0, false) : f32[200, 1280] at \"down\" \"m.py:2\"\n"
           "  output user %s \"s\"\n  output user %t \"t\"\n");
 
 TEST(loops_that_do_not_line_up_are_told) {
