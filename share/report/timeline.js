@@ -159,7 +159,7 @@ henry.timeline = (report, spans) => {
     };
 
     const show = (a, b) => {
-        const least = .05, width = Math.min(Math.max(b - a, least), (end - begin) * 1.04);
+        const least = Math.max(.05, (end - begin) * 1e-10), width = Math.min(Math.max(b - a, least), (end - begin) * 1.04);
         from = Math.max(begin - (end - begin) * .02, Math.min(a, end + (end - begin) * .02 - width)), to = from + width;
         later();
     };

@@ -41,6 +41,7 @@ static void add_host(hn_strbuf *record, int threads) {
     for (int k = 0; k < 3; k++)
         hn_record_add_i64(record, k == 0 ? "L1" : k == 1 ? "L2" : "L3", caches[k]);
     hn_record_add_i64(record, "memory", hn_ceilings_host_memory());
+    hn_record_add_i64(record, "room", hn_ceilings_host_room());
     hn_record_add_i64(record, "processors", hn_team_default_threads());
     hn_record_add_i64(record, "threads", threads);
 }
@@ -62,7 +63,7 @@ typedef struct wanted {
 
 static hn_status measure(const wanted *w, hn_ceilings *out) {
     return w->dev ? hn_ceilings_measure_device(w->dev, out)
-                  : hn_ceilings_measure_host(w->threads, out);
+                  : hn_ceilings_measure_host(w->threads, hn_ceilings_host_room(), out);
 }
 
 /* What is there but cannot be read is as if it were not there. */

@@ -74,7 +74,15 @@ void hn_ceilings_host_name(char *out, size_t bytes);
 void hn_ceilings_host_caches(int64_t out[3]);
 /* Of the memory that the machine has. */
 int64_t hn_ceilings_host_memory(void);
-hn_status hn_ceilings_measure_host(int threads, hn_ceilings *out) HN_MUST_USE;
+/* A limit of memory as Linux writes it for a group of processes, in bytes; INT64_MAX: there is no
+ * such file, or no limit in it. */
+int64_t hn_ceilings_limit_read(const char *path);
+/* How many bytes may be touched: a sixteenth of the machine's memory, and no more than a quarter of
+ * what a container may have. */
+int64_t hn_ceilings_host_room(void);
+/* Touches `room` bytes at most, but never less than 16 MiB and some for each thread. Errors:
+ * out-of-memory. */
+hn_status hn_ceilings_measure_host(int threads, int64_t room, hn_ceilings *out) HN_MUST_USE;
 
 /* device.c: any device that runs texts of kernels. */
 struct hn_dev;

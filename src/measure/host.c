@@ -52,6 +52,27 @@ int64_t hn_ceilings_host_memory(void) {
     return asked(_SC_PHYS_PAGES, MIB) * asked(_SC_PAGESIZE, 4096);
 }
 
+int64_t hn_ceilings_limit_read(const char *path) {
+    hn_strbuf text;
+    char *end;
+    hn_strbuf_init(&text);
+    hn_status status = hn_file_read(path, &text);
+    const char *digits = status ? "" : hn_strbuf_str(&text).ptr;
+    const long long bytes = strtoll(digits, &end, 10);
+    const bool is_limit = end != digits && bytes > 0;
+    hn_status_free(status);
+    hn_strbuf_deinit(&text);
+    return is_limit ? bytes : INT64_MAX;
+}
+
+/* More than its limit, and the system ends the process: a quarter leaves room for a model. */
+int64_t hn_ceilings_host_room(void) {
+    const int64_t second = hn_ceilings_limit_read("/sys/fs/cgroup/memory.max"),
+                  first = hn_ceilings_limit_read("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
+                  limit = second < first ? second : first, machine = hn_ceilings_host_memory() / 16;
+    return machine < limit / 4 ? machine : limit / 4;
+}
+
 /* ---- one loop ---- */
 
 typedef struct bench {
@@ -119,8 +140,9 @@ static int64_t floats_of(const bench *b, int64_t bytes) {
     return (units ? units : 1) * HN_LOOP_ELEMS;
 }
 
-/* With `bytes` of data in all. */
+/* With `bytes` of data in all, or as much as there is. */
 static void measure_level(bench *b, const hn_loops *loops, int64_t bytes, hn_ceiling_level *out) {
+    if (bytes > b->bytes) bytes = b->bytes;
     const int64_t all = floats_of(b, bytes), half = floats_of(b, bytes / 2),
                   behind = half * b->threads + APART_BYTES / ELEM_BYTES;
     const double factor = (double)(b->threads * ELEM_BYTES);
@@ -153,14 +175,14 @@ static void measure_caches(bench *b, const hn_loops *loops, hn_ceilings *out) {
     if (bytes <= caches[2] / 2) measure_level(b, loops, bytes, add_level(out, "L3", 2 * bytes));
 }
 
-/* Far more than the caches hold, but no more than a sixteenth of the memory. Of a shared cache that
- * is very large, a guest has a part. */
-static int64_t memory_bytes(int threads) {
+/* Far more than the caches hold, but no more than there is room for. Of a shared cache that is very
+ * large, a guest has a part. */
+static int64_t memory_bytes(int threads, int64_t room) {
     int64_t caches[3];
     hn_ceilings_host_caches(caches);
     const int64_t shared = most(256 * MIB, least(4 * caches[2], 512 * MIB)),
                   bytes = most(shared, 4 * caches[1] * threads);
-    return most(least(bytes, hn_ceilings_host_memory() / 16), 16 * MIB);
+    return most(least(bytes, room), 16 * MIB);
 }
 
 /* ---- arithmetic ---- */
@@ -199,22 +221,22 @@ static void measure_all(bench *b, hn_ceilings *out) {
     if (out->own_share > 1) out->own_share = 1;
 }
 
-hn_status hn_ceilings_measure_host(int threads, hn_ceilings *out) {
+hn_status hn_ceilings_measure_host(int threads, int64_t room, hn_ceilings *out) {
     /* the least part of each thread is a unit, and a copy has two */
-    const int64_t bytes = most(memory_bytes(threads), 2 * UNIT_BYTES * (int64_t)threads);
-    const size_t room = (size_t)(bytes + APART_BYTES);
+    const int64_t bytes = most(memory_bytes(threads, room), 2 * UNIT_BYTES * (int64_t)threads);
+    const size_t mapped = (size_t)(bytes + APART_BYTES);
     bench *b = calloc(1, sizeof *b);
-    float *memory = hn_pages_map(room);
+    float *memory = hn_pages_map(mapped);
     *out = (hn_ceilings){
         .device = {.kind = HN_DEVICE_CPU}, .threads = threads, .measured_s = (int64_t)time(NULL)};
     hn_ceilings_host_name(out->name, sizeof out->name);
     if (b && memory) {
         *b = (bench){.threads = threads, .memory = memory, .bytes = bytes};
-        (void)madvise(memory, room, MADV_HUGEPAGE);
+        (void)madvise(memory, mapped, MADV_HUGEPAGE);
         measure_all(b, out);
         hn_team_end(&b->team);
     }
-    hn_pages_unmap(memory, room);
+    hn_pages_unmap(memory, mapped);
     const bool is_done = b && memory;
     free(b);
     return is_done ? NULL : HN_ERROR(HN_OUT_OF_MEMORY, "no memory to measure this machine");

@@ -146,19 +146,18 @@ static void put_run(const hn_report_run *run, hn_strbuf *out) {
 
 /* ---- the trace ---- */
 
-/* Any value, all of it: the page has a stricter reader than hn_json_skip. */
-static hn_status check_value(hn_json *json) {
+hn_status hn_report_check_value(hn_json *json) {
     hn_str text;
     double number;
     bool truth;
     switch (hn_json_peek(json)) {
     case HN_JSON_OBJECT:
         HN_TRY(hn_json_object(json));
-        while (hn_json_key(json, &text)) HN_TRY(check_value(json));
+        while (hn_json_key(json, &text)) HN_TRY(hn_report_check_value(json));
         return hn_json_status(json);
     case HN_JSON_ARRAY:
         HN_TRY(hn_json_array(json));
-        while (hn_json_item(json)) HN_TRY(check_value(json));
+        while (hn_json_item(json)) HN_TRY(hn_report_check_value(json));
         return hn_json_status(json);
     case HN_JSON_STRING: return hn_json_string(json, &text);
     case HN_JSON_NUMBER:
@@ -176,7 +175,7 @@ static hn_status put_trace(hn_str trace, hn_strbuf *out) {
     hn_json json;
     hn_arena_init(&arena);
     hn_json_init(&json, &arena, trace);
-    hn_status status = check_value(&json);
+    hn_status status = hn_report_check_value(&json);
     if (!status) status = hn_json_finish(&json);
     hn_arena_deinit(&arena);
     if (status) return hn_status_annotate(status, "the trace is damaged");

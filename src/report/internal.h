@@ -2,8 +2,12 @@
 #ifndef HN_REPORT_INTERNAL_H
 #define HN_REPORT_INTERNAL_H
 
+#include "base/json.h"
 #include "base/json_put.h"
 #include "report/report.h"
+
+/* data.c: any value, all of it: the page has a stricter reader than hn_json_skip. Errors: corrupt. */
+hn_status hn_report_check_value(hn_json *json) HN_MUST_USE;
 
 /* program.c: "program": {...}, of a source that has a bundle. */
 hn_status hn_report_put_program(const hn_report_source *source, hn_strbuf *out) HN_MUST_USE;

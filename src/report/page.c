@@ -1,5 +1,5 @@
 /* page.c: the page: texts of share/report around the objects; and the object of a page again. */
-#include "report/report.h"
+#include "report/internal.h"
 
 #include "base/arena.h"
 #include "base/compiler.h"
@@ -120,7 +120,7 @@ static hn_status check_object(hn_str object) {
     hn_status status = hn_json_object(&json);
     for (hn_str key; !status && hn_json_key(&json, &key);)
         status = hn_str_eq(key, HN_STR("henry_report")) ? hn_json_int(&json, &version)
-                                                        : hn_json_skip(&json);
+                                                        : hn_report_check_value(&json);
     if (!status) status = hn_json_status(&json);
     if (!status) status = hn_json_finish(&json);
     hn_arena_deinit(&arena);

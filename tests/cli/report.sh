@@ -37,6 +37,8 @@ echo '{"henry_report":7,"kind":"model"}' >later.json
 refuse later.json -o x.html
 echo '{"traceEvents":[oops]}' >bad.json
 refuse bad.json -o x.html
+echo '{"henry_report":1,"kind":"trace","environment":[NaN]}' >nan.json
+refuse nan.json -o x.html
 head -c 2000 model.html >cut.html
 refuse --compare cut.html m.hnb -o x.html
 [ -e x.html ] && echo "there is a page"

@@ -287,6 +287,19 @@ def test_trace(b):
     check("There is no program" in text_of(b, "#graph"), "no graph")
 
 
+def test_years(b):
+    """A span at 0 among others of today: the time line is years long, and can be zoomed."""
+    with open("years.json", "w") as file:
+        json.dump([{"ph": "X", "name": name, "ts": ts, "dur": 5} for name, ts in (("first", 0), ("last", 1.7e15))], file)
+    opened(b, report("years.html", "years.json"))
+    focus(b, "#timeline canvas")
+    for _ in range(100):
+        b.press("+")
+    before = b.evaluate("document.querySelector('#timeline canvas').toDataURL()")
+    b.press("0")
+    b.wait(f"document.querySelector('#timeline canvas').toDataURL() !== {json.dumps(before)}")
+
+
 def test_compare(b):
     """Two compilations: what changed in numbers, steps and options; both can be looked at."""
     opened(b, report("compare.html", model, "-i", array, "--no-fusion", "--compare", "model.html"))

@@ -186,6 +186,33 @@ TEST(a_machine_is_measured_once) {
     EXPECT_OK(hn_dir_remove(dir));
 }
 
+/* Of caches that hold more than that, a part is measured. */
+TEST(little_memory_is_enough) {
+    hn_ceilings c;
+    EXPECT_OK(hn_ceilings_measure_host(1, 1, &c));
+    EXPECT(c.level_count >= 2);
+    for (uint32_t k = 0; k < c.level_count; k++) EXPECT(c.levels[k].read > 0);
+}
+
+static int64_t limit_of(const char *path, const char *text) {
+    EXPECT_OK(hn_file_write_atomic(path, text, strlen(text), false));
+    return hn_ceilings_limit_read(path);
+}
+
+TEST(limits_of_memory_are_read) {
+    char dir[PATH_MAX], path[PATH_MAX + 8];
+    EXPECT_OK(hn_dir_temp(dir, sizeof dir));
+    snprintf(path, sizeof path, "%s/limit", dir);
+    EXPECT_INT(hn_ceilings_limit_read(path), INT64_MAX);
+    EXPECT_INT(limit_of(path, "268435456\n"), 268435456);
+    EXPECT_INT(limit_of(path, "max\n"), INT64_MAX);
+    EXPECT_INT(limit_of(path, ""), INT64_MAX);
+    EXPECT_INT(limit_of(path, "0\n"), INT64_MAX);
+    EXPECT(hn_ceilings_host_room() > 0);
+    EXPECT(hn_ceilings_host_room() <= hn_ceilings_host_memory() / 16);
+    EXPECT_OK(hn_dir_remove(dir));
+}
+
 TEST(there_is_no_device_of_that_number) {
     hn_ceilings c;
     hn_ceilings_options options = {.device = {.kind = HN_DEVICE_OPENCL, .number = 4000},
