@@ -244,10 +244,15 @@ static void put_header(hn_table_id id, hn_strbuf *out) {
     hn_strbuf_putc(out, '\n');
 }
 
+static _Atomic bool have_written; /* of this process */
+
+bool hn_tables_have_written(void) {
+    return atomic_load_explicit(&have_written, memory_order_relaxed);
+}
+
 /* The first file; the others lie beside it. */
 static void say_once(const char *path) {
-    static _Atomic bool said;
-    if (!atomic_exchange_explicit(&said, true, memory_order_relaxed))
+    if (!atomic_exchange_explicit(&have_written, true, memory_order_relaxed))
         hn_log("metrics", HN_LOG_INFO, "rows of metric tables go to '%s' and its like", path);
 }
 

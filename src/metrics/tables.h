@@ -65,6 +65,8 @@ hn_status hn_tables_add(hn_tables *t, hn_table_id id, const hn_cell *cells,
  * whole, and a new file has one header. Says under the area "metrics", once for each process, where
  * they go. Errors: io; invalid-argument for a file that has other columns. */
 hn_status hn_tables_write(hn_tables *t) HN_MUST_USE;
+/* Whether this process has written rows of any table. */
+bool hn_tables_have_written(void);
 /* "DIR/metric_table_NAME.csv" */
 void hn_table_path(const char *dir, hn_table_id id, uint8_t format, hn_strbuf *out);
 

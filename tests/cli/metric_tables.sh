@@ -27,6 +27,9 @@ one=$(grep -c . all/metric_table_kernel_metadata.csv)
 [ $((rows - 1)) = $((6 * (one - 1))) ] && echo "all rows"
 grep -c '^model,' many/metric_table_kernel_metadata.csv
 awk -F, 'NR > 1 { print $2 }' many/metric_table_pass_stats.csv | sort -u | wc -l
+echo "# no rows: a bundle is compiled already"
+"$HENRY" bench a.hnb -n 1 --metric-tables graph_stats --metric-dir none 2>&1 >out | sed 's/;.*//'
+[ -e none ] && ls none
 echo "# other columns"
 echo "a,b" >metric_table_graph_stats.csv
 "$HENRY" compile "$model" -o a.hnb --metric-tables graph_stats 2>err >out || sed "s/.*metric table/metric table/" err

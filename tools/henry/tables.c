@@ -34,7 +34,11 @@ int tool_tables_check(const char *command, const tool_options *options) {
 void tool_tables_say(const tool_options *options) {
     const char *dir = options->metric_dir ? options->metric_dir : getenv("HENRY_METRIC_DIR");
     if (!options->metric_tables || !*options->metric_tables || options->quiet) return;
-    fprintf(stderr, "henry: metric tables are in '%s'\n", dir && *dir ? dir : ".");
+    if (hn_tables_have_written())
+        fprintf(stderr, "henry: metric tables are in '%s'\n", dir && *dir ? dir : ".");
+    else
+        fprintf(stderr, "henry: there were no rows for these metric tables; docs/metrics.md says "
+                        "which command gives rows to which\n");
 }
 
 static bool wants(const tool_options *options, hn_table_id id) {
