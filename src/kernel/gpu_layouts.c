@@ -12,13 +12,14 @@ static int64_t vectors_of_step(const planner *pl) {
     return (int64_t)pl->layout->width * pl->layout->unroll;
 }
 
-/* Step number `step` of all groups together. */
-static hn_status emit_element_step(planner *pl, const hn_expr *vars, uint32_t count, hn_expr step) {
+/* Step number `step` of all groups together. Each group takes `steps` of them. */
+static hn_status emit_element_step(planner *pl, const hn_expr *vars, uint32_t count, hn_expr step,
+                                   int64_t steps) {
     hn_gpu_run run = hn_gpu_run_of(pl, vars, count);
     run.width = pl->layout->width;
     run.first = hn_sym_add(pl->sym, hn_sym_mul(pl->sym, step, hn_gpu_num(pl, vectors_of_step(pl))),
                            pl->f->thread);
-    run.is_whole = hn_sym_divisor(pl->sym, run.vectors) % vectors_of_step(pl) == 0;
+    run.is_whole = hn_sym_divisor(pl->sym, run.vectors) % (steps * vectors_of_step(pl)) == 0;
     HN_TRY(hn_gpu_begin_phase(pl, &pl->k->phases.items[0]));
     hn_gpu_emit_step(pl, &run);
     return NULL;
@@ -50,12 +51,13 @@ static hn_status emit_guarded_elements(planner *pl, const hn_expr *vars, uint32_
     const hn_gpu_layout *l = pl->layout;
     hn_gpu_layout single;
     open_multiple(pl);
-    HN_TRY(emit_element_step(pl, vars, count, pl->f->group));
+    HN_TRY(emit_element_step(pl, vars, count, pl->f->group, 1));
     open_single(pl, &single);
     hn_expr vector = hn_gpu_num(pl, l->vector), part = hn_form_symbol(pl->f, vector);
     hn_form_for(pl->f, part, hn_gpu_num(pl, 0), vector, 1);
     hn_expr steps = hn_sym_mul(pl->sym, pl->f->group, vector);
-    hn_status status = emit_element_step(pl, vars, count, hn_sym_add(pl->sym, steps, part));
+    hn_status status =
+        emit_element_step(pl, vars, count, hn_sym_add(pl->sym, steps, part), l->vector);
     pl->layout = l;
     hn_form_close(pl->f);
     hn_form_close(pl->f);
@@ -78,7 +80,7 @@ hn_status hn_gpu_plan_elements(planner *pl, hn_arena *arena) {
     const uint32_t count = hn_gpu_list_variables(pl, vars);
     HN_TRY(hn_form_create(pl->p, arena, pl->layout->width, element_steps(pl, vars, count), &pl->f));
     if (pl->layout->size) return emit_guarded_elements(pl, vars, count);
-    return emit_element_step(pl, vars, count, pl->f->group);
+    return emit_element_step(pl, vars, count, pl->f->group, 1);
 }
 
 /* Which square the group has: the last two variables of its number are those of the squares. */

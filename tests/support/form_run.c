@@ -77,7 +77,16 @@ static hn_status run_over(runner *r, const hn_form *f, hn_buf to, hn_buf from) {
                : HN_ERROR(HN_INTERNAL, "b%u over b%u has other elements", to, from);
 }
 
-/* Each argument that may lie where another one does. */
+/* The form names the buffers of the first segment: whether another one has this one, too. */
+static bool is_in_other_segments(const hn_form *f, hn_buf b) {
+    const uint32_t count = hn_form_argument_count(f);
+    for (uint32_t s = 1; s < f->segments.count; s++)
+        for (uint32_t k = 0; k < count; k++)
+            if (f->segments.items[s].buffers[k] == b) return true;
+    return false;
+}
+
+/* Each argument that may lie where another one does, which no other segment reads. */
 static hn_status run_in_place(runner *r, const hn_form *f) {
     const hn_ref_buffer *buffers = r->run.buffers;
     if (changes_inputs(f)) return NULL;
@@ -88,6 +97,7 @@ static hn_status run_in_place(runner *r, const hn_form *f) {
             if (from->space != HN_SPACE_ARGUMENT || !(to->may_alias >> k++ & 1)) continue;
             const hn_ref_buffer *a = &buffers[to->buffer], *b = &buffers[from->buffer];
             if (a->elems != b->elems || a->dtype != b->dtype) continue;
+            if (is_in_other_segments(f, from->buffer)) continue;
             HN_TRY(run_over(r, f, to->buffer, from->buffer));
         }
     }
