@@ -185,8 +185,8 @@ typedef struct hn_run_options {
      * output that lies there holds a reference to the input's tensor; if that borrows its memory, it
      * must outlive the output. Of others, of tensors in another layout than the recorded one, or at
      * an address that is no multiple of 64, nothing is taken; nor of a tensor on the CPU, if the
-     * program runs on another device: there the run has a copy, and takes that in any case. No other input and no given output may
-     * have the same memory: invalid-argument. NULL and 0: none */
+     * program runs on another device: its copy there is taken in any case. No other input and no
+     * given output may have the same memory: invalid-argument. NULL and 0: none */
     const uint32_t *donated;
     uint32_t donated_count;
 } hn_run_options;

@@ -39,8 +39,8 @@ typedef enum hn_memory_pool {
     /* temporaries and outputs in one block, so that temporaries use bytes of outputs that are not
      * there yet: the lowest peak, for training steps for example */
     HN_MEMORY_POOL_COMBINED = 3
-    /* A block of outputs is freed when the last of them is released. Outputs on another device than
-     * the CPU, and those whose size depends on data, have memory of their own */
+    /* A block of outputs is freed when the last of them is released. Each device has its own block.
+     * Outputs whose size depends on data have memory of their own */
 } hn_memory_pool;
 
 /* Zeros mean defaults. Strings are borrowed for the call. */

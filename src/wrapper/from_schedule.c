@@ -165,14 +165,16 @@ static uint32_t segment_begin(const hn_kernel_code *kernel, uint32_t b) {
 }
 
 /* May argument b of the first target's kernel lie where `in`, of the same segment, lies, as this
- * kernel goes about it? */
+ * kernel goes about it? No, if that has `in` in another segment, or too far behind to say. */
 static bool is_over(const hn_kernel_code *own, const uint32_t *order, uint32_t b, uint32_t in) {
-    uint32_t own_b = 0, own_in = 0;
+    uint32_t own_b = UINT32_MAX, own_in = UINT32_MAX;
     for (uint32_t k = 0; k < own->buffer_count; k++) {
         if (order[k] == b) own_b = k;
         if (order[k] == in) own_in = k;
     }
-    return own->over[own_b] >> (own_in - segment_begin(own, own_in)) & 1;
+    if (own_b == UINT32_MAX || own_in == UINT32_MAX) return false;
+    const uint32_t first = segment_begin(own, own_b);
+    return own_in >= first && own_in - first < 64 && own->over[own_b] >> (own_in - first) & 1;
 }
 
 /* `over` keeps what this target's kernel allows, too. */
