@@ -255,6 +255,7 @@ typedef struct hn_program {
         hn_index_origin *items;
         uint32_t count, cap;
     } index_origins;
+    uint32_t scatters_selected; /* that are selects, not loops: for the metrics */
 } hn_program;
 
 /* The operation that a target with these (NULL: none) has for a call; NULL: it has none. */

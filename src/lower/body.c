@@ -271,6 +271,29 @@ static hn_sid gen_index_op(lower_body *b, const hn_node_info *n, const hn_expr *
     return lower_gen(b, x, at);
 }
 
+/* where(i == chosen, src, background), for a scatter that is a select (nodes.c). */
+static hn_sid gen_select(lower_body *b, const hn_node_info *n, const hn_value_info *out,
+                         const hn_expr *idx) {
+    const uint32_t dim = (uint32_t)lower_int(b->l, &n->args[3]);
+    const hn_value index = n->args[1].as.value;
+    hn_expr strides[HN_MAX_RANK], of_row[HN_MAX_RANK];
+    memcpy(of_row, idx, out->rank * sizeof *of_row);
+    of_row[dim] = b->l->zero;
+    hn_contiguous_strides(b->l->sym, info(b, index)->sizes, out->rank, strides);
+    const hn_sid chosen = lower_gen_sop(
+        b, (hn_sop){.kind = HN_SOP_LOAD,
+                    .dtype = HN_DTYPE_I64,
+                    .buffer = b->l->values[n->results[0]].chosen,
+                    .index = lower_index_linear(b->l, b->l->zero, of_row, strides, out->rank)});
+    const hn_sid is_chosen =
+        gen_elem(b, HN_OP_EQ, HN_DTYPE_BOOL, gen_index(b, idx[dim]), chosen, 0);
+    const hn_sid background = lower_gen(b, n->args[0].as.value, idx);
+    hn_sid value = lower_gen(b, n->args[2].as.value, of_row);
+    if (hn_str_eq(n->args[4].as.s, HN_STR("add")))
+        value = gen_elem(b, HN_OP_ADD, out->dtype, background, value, 0);
+    return gen_elem(b, HN_OP_WHERE, out->dtype, is_chosen, value, background);
+}
+
 /* Indices of the operand of a view. */
 static hn_sid gen_view(lower_body *b, const hn_node_info *n, const hn_value_info *out,
                        const hn_expr *idx) {
@@ -328,6 +351,7 @@ static hn_sid gen_node(lower_body *b, hn_value v, const hn_expr *idx) {
     if (n->op == HN_OP_CAT) return gen_cat(b, n, out, idx);
     if (n->op == HN_OP_GATHER) return gen_gather(b, n, idx);
     if (n->op == HN_OP_INDEX) return gen_index_op(b, n, idx);
+    if (n->op == HN_OP_SCATTER) return gen_select(b, n, out, idx);
     return fail(b, HN_ERROR(HN_INTERNAL, "op '%s' is not an expression", hn_op_facts(n->op)->name));
 }
 

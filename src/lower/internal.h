@@ -14,7 +14,8 @@ typedef struct lower_value {
     hn_expr offset;
     /* size of the expression, saturating */
     uint32_t ops, loads, depth;
-    bool costly; /* holds a transcendental or a gather */
+    bool costly;   /* holds a transcendental or a gather */
+    hn_buf chosen; /* of a scatter that is a select: its indices, i64, row-major; 0: of others */
 } lower_value;
 
 typedef struct lower {

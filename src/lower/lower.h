@@ -3,8 +3,8 @@
  * Requires HN_LEGAL_PRIMITIVE. A value becomes one of two things: memory seen through strides, or
  * an expression that is computed where it is used. Views of memory are strides; views of
  * expressions are index maps; nothing is copied for a view. What is realised in memory: graph
- * outputs, results of reductions, scans, scatters and extern operations, operands of the latter,
- * and expressions that are used several times or have grown large (limits in lower.c). */
+ * outputs, results of reductions, scans, most scatters and extern operations, operands of the
+ * latter, and expressions that are used several times or have grown large (limits in lower.c). */
 #ifndef HN_LOWER_LOWER_H
 #define HN_LOWER_LOWER_H
 

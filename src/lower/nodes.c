@@ -1,6 +1,8 @@
 /* nodes.c: lowering of views, expressions, concatenation, reductions, scans and scatters. */
 #include "lower/internal.h"
 
+#include "ir/check.h"
+
 #include <string.h>
 
 /* An expression larger than this is given memory: it would be recomputed by each consumer and makes
@@ -25,7 +27,7 @@ static void weigh_operand(void *user, hn_value v) {
 hn_status lower_expression(lower *l, const hn_node_info *n) {
     hn_value v = n->results[0];
     lower_value *lv = &l->values[v];
-    *lv = (lower_value){.defined = true, .depth = 1};
+    *lv = (lower_value){.defined = true, .depth = 1, .chosen = lv->chosen};
     hn_node_each_value(n, weigh_operand, &(weigh){l, lv});
     lv->ops += !hn_op_has(n->op, HN_TRAIT_FREE);
     lv->costly |= hn_op_has(n->op, HN_TRAIT_KEEP);
@@ -252,11 +254,66 @@ static hn_status copy_into(lower *l, hn_value x, hn_value v) {
     return lower_copy_loop(l, x, lv.buffer, lv.offset, lv.strides);
 }
 
+/* Into each row along `dim` of a constant goes one element: the gradient of a cross entropy, or
+ * one-hot vectors. */
+static bool is_select(const lower *l, const hn_node_info *n) {
+    const hn_value x = n->args[0].as.value;
+    const hn_value_info *xi = hn_graph_value(l->g, x),
+                        *ii = hn_graph_value(l->g, n->args[1].as.value);
+    const uint32_t dim = (uint32_t)lower_int(l, &n->args[3]);
+    const hn_str mode = n->args[4].as.s;
+    const bool adds = hn_str_eq(mode, HN_STR("add")) && xi->dtype != HN_DTYPE_BOOL;
+    if (!xi->rank || l->values[x].buffer || l->values[x].loads ||
+        (!adds && !hn_str_eq(mode, HN_STR("set"))) || !hn_sym_is_value(l->sym, ii->sizes[dim], 1))
+        return false;
+    for (uint32_t d = 0; d < xi->rank; d++)
+        if (d != dim && !hn_sizes_agree(l->g, ii->sizes[d], xi->sizes[d])) return false;
+    return true;
+}
+
+/* The indices are checked in a loop of their own, whatever is read of the result; then they are
+ * compared with the position, where it is read. */
+static hn_status lower_select(lower *l, const hn_node_info *n) {
+    const hn_value index = n->args[1].as.value;
+    const hn_value_info *ii = hn_graph_value(l->g, index),
+                        *xi = hn_graph_value(l->g, n->args[0].as.value);
+    lower_value *lv = &l->values[n->results[0]];
+    hn_loop loop = {.kind = HN_LOOP_POINTWISE, .rank = ii->rank};
+    hn_expr *strides;
+    HN_NEW(l->arena, strides, ii->rank);
+    hn_contiguous_strides(l->sym, ii->sizes, ii->rank, strides);
+    hn_buffer buffer = {.kind = HN_BUFFER_TEMP,
+                        .dtype = HN_DTYPE_I64,
+                        .rank = ii->rank,
+                        .sizes = ii->sizes,
+                        .strides = strides,
+                        .extent = hn_strided_extent(l->sym, ii->sizes, strides, ii->rank)};
+    lower_loop_vars(l, &loop, ii->sizes, ii->rank);
+    lower_body b;
+    lower_body_init(&b, l);
+    const hn_expr at = lower_gen_indirect(&b, n, lower_gen(&b, index, loop.vars),
+                                          xi->sizes[lower_int(l, &n->args[3])], false);
+    const hn_sid value =
+        lower_gen_sop(&b, (hn_sop){.kind = HN_SOP_INDEX, .dtype = HN_DTYPE_I64, .index = at});
+    if (b.failed) return b.failed;
+    HN_TRY(hn_program_add_buffer(l->p, buffer, &lv->chosen));
+    loop.body = b.body;
+    loop.store =
+        (hn_loop_store){.buffer = lv->chosen,
+                        .value = value,
+                        .index = lower_index_linear(l, l->zero, loop.vars, strides, ii->rank)};
+    hn_item item;
+    HN_TRY(hn_program_add_loop(l->p, &loop, l->origin, &item));
+    l->p->scatters_selected++;
+    return lower_expression(l, n);
+}
+
 hn_status lower_scatter(lower *l, const hn_node_info *n) {
     hn_value x = n->args[0].as.value, index = n->args[1].as.value, src = n->args[2].as.value,
              v = n->results[0];
     const hn_value_info *ii = hn_graph_value(l->g, index), *xi = hn_graph_value(l->g, x);
     uint32_t dim = (uint32_t)lower_int(l, &n->args[3]);
+    if (is_select(l, n)) return lower_select(l, n);
     HN_TRY(copy_into(l, x, v));
     hn_loop loop = {.kind = HN_LOOP_SCATTER, .rank = ii->rank};
     lower_loop_vars(l, &loop, ii->sizes, ii->rank);

@@ -80,6 +80,15 @@ static const char early[] =
           "  %f = aten.add.Tensor(%d, %c) : f32[4194304]\n"
           "  output user %e \"e\"\n  output user %f \"f\"\n");
 
+/* A 1 in each row, and the same into rows that are read. */
+static const char one_hot[] =
+    GRAPH("  input user %i : i64[64, 1] \"i\"\n",
+          "  %z = aten.full.default([64, 100], 0.0, dtype=f32) : f32[64, 100]\n"
+          "  %y = aten.scatter.value(%z, 1, %i, 1.0) : f32[64, 100]\n  output user %y \"y\"\n");
+static const char scattered[] =
+    GRAPH("  input user %z : f32[64, 100] \"z\"\n  input user %i : i64[64, 1] \"i\"\n",
+          "  %y = aten.scatter.value(%z, 1, %i, 1.0) : f32[64, 100]\n  output user %y \"y\"\n");
+
 /* Counts what a graph becomes, for a target and 8 threads. */
 static void count(const char *text, const char *target, hn_metrics *out) {
     hn_arena arena;
@@ -131,6 +140,7 @@ TEST(a_counter_is_what_the_program_has_and_0_elsewhere) {
         {"bytes_saved", softmax, relu, "x86-64-v3", -1},
         {"loops_reordered", batch_norm, softmax, "x86-64-v3", -1},
         {"values_computed_again", variance, softmax, "x86-64-v3", 1},
+        {"scatters_selected", one_hot, scattered, "x86-64-v3", 1},
         {"kernels_of_segments", two_updates, relu, "x86-64-v3", 1},
         {"segments", two_updates, relu, "sm_90a", 2},
         {"bytes_read", two_updates, product, "x86-64-v3", 4128},
