@@ -6,6 +6,7 @@
 #include "cache/cache.h"
 #include "cache/record.h"
 #include "runtime/device/device.h"
+#include "runtime/load.h"
 
 /* Of how they are measured: other loops give other ceilings. */
 enum { REVISION = 1 };
@@ -157,7 +158,7 @@ hn_status hn_ceilings_get(const hn_ceilings_options *options, hn_ceilings *out,
     wanted w = {.options = options, .threads = options->threads};
     if (!out_is_cached) out_is_cached = &ignored;
     *out_is_cached = false;
-    if (w.threads < 1) w.threads = hn_team_default_threads();
+    if (w.threads < 1) w.threads = hn_threads_default();
     if (find_known(options, w.threads, out)) return NULL;
     if (options->device.kind != hn_device_ops_of_host()->kind)
         return get_of_device(w, out, out_is_cached);

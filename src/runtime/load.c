@@ -70,7 +70,7 @@ hn_status hn_threads_check(int threads) {
                     HN_THREADS_MAX);
 }
 
-static int default_threads(void) {
+int hn_threads_default(void) {
     const char *text = getenv("HENRY_THREADS");
     if (text && text[0]) {
         char *end;
@@ -136,7 +136,7 @@ static void set_threads(hn_module *m, const hn_module_options *options) {
     if (options->executor) m->executor = *options->executor;
     m->threads = options->threads > 0 ? options->threads
                  : options->executor  ? options->executor->threads
-                                      : default_threads();
+                                      : hn_threads_default();
     if (m->threads > HN_THREADS_MAX) m->threads = HN_THREADS_MAX;
 }
 

@@ -18,4 +18,8 @@ hn_status hn_module_load_hosted(const void *bytes, size_t len, bool borrow,
                                 const hn_module_options *options, const hn_module_host *host,
                                 hn_module **out_module) HN_MUST_USE;
 
+/* Threads of a run when its module does not say: HENRY_THREADS, else OMP_NUM_THREADS, else one per
+ * processor; 1 to HN_THREADS_MAX. */
+int hn_threads_default(void);
+
 #endif

@@ -7,6 +7,8 @@ grep -q '"bytes": null' first.json && echo "memory"
 grep -o '"additions"\|"products_[a-z0-9_]*"' first.json
 "$HENRY" bench --roofline --threads 1 | grep -c ' L1$\| memory$\|GB/s$'
 "$HENRY" cache stats --json | grep -A1 '"tuning"' | tr -d ' \n'; echo
+# The threads of a run, whoever says so, are those of its ceilings.
+HENRY_THREADS=1 "$HENRY" bench --roofline --json | cmp - first.json && echo "one thread"
 # What has no effect is refused, and so is nothing to do.
 for options in "" "--measure" "--limit 3" "--roofline --repeat 3" "--roofline --profile"; do
     if "$HENRY" bench $options 2>&1; then echo "taken"; fi

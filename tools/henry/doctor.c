@@ -7,11 +7,11 @@
 #include "base/cuda.h"
 #include "base/file.h"
 #include "base/process.h"
-#include "base/team.h"
 #include "base/trace.h"
 #include "cache/record.h"
 #include "cache/remote.h"
 #include "codegen/codegen.h"
+#include "runtime/load.h"
 #include "service/service.h"
 #include "toolchain/toolchain.h"
 
@@ -299,10 +299,12 @@ static void check_cpu(doctor *d) {
 }
 
 static void check_threads(doctor *d) {
-    int usable = cpu_count(), threads = hn_team_default_threads();
+    int usable = cpu_count(), threads = hn_threads_default();
+    const char *own = getenv("HENRY_THREADS");
     if (threads > usable)
-        found(d, WARNING, "threads", "unset OMP_NUM_THREADS, or give the process more CPUs",
-              "OMP_NUM_THREADS asks for %d threads on %d CPUs", threads, usable);
+        found(d, WARNING, "threads", "ask for fewer threads, or give the process more CPUs",
+              "%s asks for %d threads on %d CPUs",
+              own && *own ? "HENRY_THREADS" : "OMP_NUM_THREADS", threads, usable);
     else found(d, GOOD, "threads", "", "a run uses %d of %d CPUs", threads, usable);
 }
 
