@@ -33,6 +33,13 @@ static void *uploaded(const hn_module *m, const hn_context *c, uint32_t input, u
     return c->io[m->view.inputs_count + m->output_buffer_count + u];
 }
 
+/* Whether the memory of an input can be this call's: an output of a run is used again behind the work
+ * of one stream of the caller's, which becomes the call's. */
+static bool follows(const hn_context *c, const hn_tensor *t) {
+    hn_block *block = c->has_stream ? hn_tensor_block(t) : NULL;
+    return !block || hn_block_follow(block, c->stream);
+}
+
 /* Finds the place of a pool that is to be in the memory of an input; leaves `*io` NULL if it cannot
  * be there. */
 static hn_status place_in_input(const hn_module *m, hn_context *c, uint32_t s, uint32_t input) {
@@ -46,6 +53,7 @@ static hn_status place_in_input(const hn_module *m, hn_context *c, uint32_t s, u
         if (!has_outputs(m, c, s)) *io_of(c, m, s) = at;
     } else if (c->is_donated[input] && at == hn_tensor_data(t)) {
         HN_TRY(hn_donation_check(m, c, input));
+        if (!follows(c, t)) return NULL;
         c->owners[s] = c->inputs[input];
         *io_of(c, m, s) = at;
     }

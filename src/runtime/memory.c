@@ -265,6 +265,15 @@ hn_status hn_block_create_for(hn_block_pool *pool, size_t bytes, hn_queue *queue
     return NULL;
 }
 
+bool hn_block_follow(hn_block *block, void *caller) {
+    if (!block->pool) return false;
+    pthread_mutex_lock(&block->pool->lock);
+    const bool follows = !block->has_caller || block->caller == caller;
+    if (follows) block->has_caller = true, block->caller = caller;
+    pthread_mutex_unlock(&block->pool->lock);
+    return follows;
+}
+
 void *hn_block_data(hn_block *block) { return block->data; }
 void hn_block_retain(hn_block *block) {
     atomic_fetch_add_explicit(&block->refs, 1, memory_order_relaxed);

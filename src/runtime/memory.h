@@ -29,6 +29,9 @@ hn_block *hn_block_create(hn_block_pool *pool, size_t bytes);
  * as long as the pool has its owner. Errors: out-of-memory; device. */
 hn_status hn_block_create_for(hn_block_pool *pool, size_t bytes, hn_queue *queue, bool has_caller,
                               void *caller, hn_block **out) HN_MUST_USE;
+/* From now on the memory is used by the queue `caller`, too. False: it has another one, whose work
+ * must not be forgotten. */
+bool hn_block_follow(hn_block *block, void *caller);
 void *hn_block_data(hn_block *block);
 void hn_block_retain(hn_block *block);
 /* NULL is allowed; void * so that it can free a tensor's data */

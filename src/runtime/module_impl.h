@@ -669,6 +669,8 @@ hn_status hn_pool_place(hn_module *m, hn_context *c, uint32_t s) HN_MUST_USE;
 /* Of output buffer `s` in a pool. */
 hn_status hn_pool_share(const hn_module *m, hn_context *c, uint32_t s, void **home) HN_MUST_USE;
 void hn_pool_release_input(void *tensor); /* for outputs that hold one */
+/* tensor.c: the block of a run whose memory it has; NULL: it is somebody else's. */
+hn_block *hn_tensor_block(const hn_tensor *t);
 /* Nobody else may use the memory of input `k`, which is given up. Errors: invalid-argument. */
 hn_status hn_donation_check(const hn_module *m, const hn_context *c, uint32_t k) HN_MUST_USE;
 

@@ -28,6 +28,11 @@ struct hn_tensor {
     int64_t sizes[HN_TENSOR_MAX_RANK], strides[HN_TENSOR_MAX_RANK];
 };
 
+hn_block *hn_tensor_block(const hn_tensor *t) {
+    while (t->free_data == hn_pool_release_input) t = t->free_user;
+    return t->free_data == hn_block_release ? t->free_user : NULL;
+}
+
 size_t hn_scalar_type_bytes(hn_scalar_type type) { return hn_bundle_dtype_bytes(type); }
 const char *hn_scalar_type_name(hn_scalar_type type) { return hn_bundle_dtype_name(type); }
 const char *hn_device_kind_name(hn_device_kind kind) { return hn_device_name(kind); }

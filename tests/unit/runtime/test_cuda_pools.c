@@ -258,4 +258,73 @@ TEST(an_output_keeps_the_input_on_the_device) {
     end(&c, m);
 }
 
+/* The input's memory comes from a run without a stream; the result, which lies there, is released
+ * while work of the caller's stream reads it. */
+TEST(memory_of_a_donated_input_is_used_again_behind_the_callers_work) {
+    static const uint32_t zero = 0;
+    caller c;
+    float x[N], other[N], y[N] = {0};
+    if (!begin(&c)) return;
+    for (int i = 0; i < N; i++) x[i] = (float)i, other[i] = (float)-i;
+    hn_module *first = load(three_outputs, HN_POOL_INTERMEDIATES, false);
+    hn_module *m = load(donating, HN_POOL_INTERMEDIATES, true);
+    hn_tensor *in = F32(x, N), *next = F32(other, N), *between[3] = {NULL}, *out[2] = {NULL};
+    const hn_run_options options = {.donated = &zero,
+                                    .donated_count = 1,
+                                    .device_outputs = true,
+                                    .has_stream = true,
+                                    .stream = c.stream};
+    const hn_cuda_address copy = take(&c, BYTES);
+    if (!first || !m) return;
+    EXPECT_OK(hn_module_run_with(first, &stay, &in, 1, between, 3));
+    EXPECT_OK(hn_module_run_with(m, &options, between, 2, out, 2));
+    EXPECT(hn_tensor_data(out[0]) == hn_tensor_data(between[0]));
+    EXPECT_INT(c.cuda.cuMemcpyDtoDAsync(copy, (uintptr_t)hn_tensor_data(out[0]), BYTES, c.stream),
+               0);
+    for (uint32_t i = 0; i < 3; i++) hn_tensor_release(between[i]), between[i] = NULL;
+    hn_tensor_release(out[0]), hn_tensor_release(out[1]);
+    EXPECT_OK(hn_module_run_with(first, &stay, &next, 1, between, 3));
+    get(&c, y, copy, BYTES);
+    for (int i = 0; i < N; i++) EXPECT(y[i] == 4 * x[i]);
+    for (uint32_t i = 0; i < 3; i++) hn_tensor_release(between[i]);
+    hn_tensor_release(in), hn_tensor_release(next);
+    (void)c.cuda.cuMemFree(copy);
+    hn_module_release(first);
+    end(&c, m);
+}
+
+/* Work of that stream may use other outputs of the same block. */
+TEST(memory_of_another_stream_is_not_taken) {
+    static const uint32_t zero = 0;
+    caller c;
+    float x[N];
+    hn_cuda_stream other = NULL;
+    if (!begin(&c)) return;
+    for (int i = 0; i < N; i++) x[i] = (float)i;
+    hn_module *first = load(three_outputs, HN_POOL_INTERMEDIATES, false);
+    hn_module *m = load(donating, HN_POOL_INTERMEDIATES, true);
+    if (!first || !m) return;
+    EXPECT_INT(c.cuda.cuStreamCreate(&other, 1), 0);
+    const hn_run_options there = {.device_outputs = true, .has_stream = true, .stream = other};
+    for (int same = 0; same < 2; same++) {
+        hn_tensor *in = F32(x, N), *between[3] = {NULL}, *out[2] = {NULL};
+        const hn_run_options options = {.donated = &zero,
+                                        .donated_count = 1,
+                                        .device_outputs = true,
+                                        .has_stream = true,
+                                        .stream = same ? other : c.stream};
+        EXPECT_OK(hn_module_run_with(first, &there, &in, 1, between, 3));
+        EXPECT_INT(c.cuda.cuStreamSynchronize(other), 0);
+        EXPECT_OK(hn_module_run_with(m, &options, between, 2, out, 2));
+        EXPECT_INT(hn_tensor_data(out[0]) == hn_tensor_data(between[0]), same);
+        EXPECT_INT(c.cuda.cuStreamSynchronize(options.stream), 0);
+        expect_ramp(&c, hn_tensor_data(out[0]), 4, 0);
+        for (uint32_t i = 0; i < 3; i++) hn_tensor_release(between[i]);
+        hn_tensor_release(in), hn_tensor_release(out[0]), hn_tensor_release(out[1]);
+    }
+    EXPECT_INT(c.cuda.cuStreamDestroy(other), 0);
+    hn_module_release(first);
+    end(&c, m);
+}
+
 TEST_MAIN
