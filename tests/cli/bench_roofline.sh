@@ -6,6 +6,8 @@ grep -c '"read_gb_s": [0-9.e+]*,$' first.json | sed 's/^[2-4]$/levels/'
 grep -q '"bytes": null' first.json && echo "memory"
 grep -o '"additions"\|"products_[a-z0-9_]*"' first.json
 "$HENRY" bench --roofline --threads 1 | grep -c ' L1$\| memory$\|GB/s$'
+"$HENRY" bench --roofline --threads 1 --stats stats.json | grep -c 'GB/s$'
+cmp stats.json first.json && echo "the same in a file"
 "$HENRY" cache stats --json | grep -A1 '"tuning"' | tr -d ' \n'; echo
 # The threads of a run, whoever says so, are those of its ceilings.
 HENRY_THREADS=1 "$HENRY" bench --roofline --json | cmp - first.json && echo "one thread"

@@ -243,8 +243,8 @@ static hn_status show_machine(const tool_options *options) {
     if (options->device) HN_TRY(hn_device_parse(options->device, &device, &name));
     if (name) return HN_ERROR(HN_INVALID_ARGUMENT, "give the number of the device, not '%s'", name);
     HN_TRY(tool_ceilings_get(options, device, &ceilings));
-    return options->json || options->stats ? json_machine(options, &ceilings)
-                                           : text_machine(&ceilings);
+    if (options->json || options->stats) HN_TRY(json_machine(options, &ceilings));
+    return options->json ? NULL : text_machine(&ceilings);
 }
 
 int tool_cmd_bench(const tool_options *options) {
