@@ -29,7 +29,7 @@ enum {
     ROUNDS_MAX = 6,
     READERS_MAX = 4,   /* groups that would compute one value again */
     COST_MAX = 160,    /* of a value that loops compute, in adds */
-    COPY_COST_MAX = 8, /* of a value that a kernel makes once more, in adds, */
+    COPY_COST_MAX = 8, /* of an element that a kernel makes once more, in adds, */
     MOVED_FACTOR = 4,  /* which all move at most so many bytes for each byte less at the peak */
     GAIN_PARTS = 32    /* a round is kept if it saves one part of so many of the peak */
 };
@@ -168,7 +168,8 @@ static int64_t moved_bytes(const again *a, const value *v) {
 static bool is_worth_it(const again *a, const value *v) {
     const uint32_t last = v->readers[0], first = v->readers[v->count - 1];
     if (v->is_computed) return kept_bytes(a, v, last) < v->life->bytes;
-    return a->may_copy && first > a->l.peak_at && cost_of(&v->maker->loop->body) <= COPY_COST_MAX &&
+    return a->may_copy && first > a->l.peak_at &&
+           loop_element_cost(a->s, v->maker->loop) <= COPY_COST_MAX &&
            kept_bytes(a, v, first) < v->life->bytes;
 }
 

@@ -23,7 +23,6 @@ enum {
     COST_MAX = 16,      /* of an element, in adds, */
     SMALL_COST_MAX = 8, /* and of an op that is the same for whole rows */
     BODY_MAX = 128,     /* ops of a loop that computes it */
-    SMALL_PARTS = 8,    /* a buffer of one part of so many of the value's elements is small */
     READERS_MAX = 16    /* of a value */
 };
 
@@ -107,23 +106,10 @@ static hn_status find_touched(crossed *c) {
 
 /* ---- how a loop walks a buffer ---- */
 
-/* The strides of an access by the loop's variables, at the hints. False: it is no such sum. */
-static bool strides_of(sched *s, const hn_loop *loop, hn_expr index, int64_t *out) {
-    for (uint32_t d = 0; d < loop->rank + loop->red_rank; d++) {
-        hn_expr coeff;
-        if (!hn_sym_affine(s->sym, index, loop->vars[d], &coeff, &index)) return false;
-        for (uint32_t e = 0; e < loop->rank + loop->red_rank; e++)
-            if (hn_sym_uses(s->sym, coeff, loop->vars[e])) return false;
-        const hn_expr extent = hn_sym_symbol_extent(s->sym, loop->vars[d]);
-        out[d] = hn_sym_is_value(s->sym, extent, 1) ? 0 : hn_sym_hint(s->sym, coeff, 1);
-    }
-    return true;
-}
-
 /* Whether a reduction walks the memory of an access in another order than its loops have. */
 static bool is_across(sched *s, const hn_loop *loop, hn_expr index) {
     int64_t strides[HN_MAX_RANK], last = INT64_MAX;
-    if (loop->kind != HN_LOOP_REDUCE || !strides_of(s, loop, index, strides)) return false;
+    if (loop->kind != HN_LOOP_REDUCE || !loop_strides(s, loop, index, strides)) return false;
     for (uint32_t d = 0; d < loop->rank + loop->red_rank; d++) {
         if (!strides[d]) continue;
         if (strides[d] > last) return true;
@@ -140,40 +126,20 @@ static bool same_order(const int64_t *a, const int64_t *b, uint32_t rank) {
     return true;
 }
 
-static int64_t points_of(sched *s, const hn_loop *loop, const int64_t *strides) {
-    int64_t points = 1;
-    for (uint32_t d = 0; d < loop->rank; d++) {
-        const int64_t extent =
-            hn_sym_hint(s->sym, hn_sym_symbol_extent(s->sym, loop->vars[d]), 1024);
-        if (strides && !strides[d]) continue;
-        if (extent > 0 && points < INT64_MAX / SMALL_PARTS / extent) points *= extent;
-    }
-    return points;
-}
-
 /* ---- what may be computed again ---- */
-
-/* Whether an access of the maker reaches far fewer elements than the maker makes. */
-static bool is_small_load(const crossed *c, const hn_loop *maker, hn_expr index) {
-    int64_t strides[HN_MAX_RANK];
-    return strides_of(c->s, maker, index, strides) &&
-           points_of(c->s, maker, strides) * SMALL_PARTS <= points_of(c->s, maker, NULL);
-}
 
 /* What is made of small loads alone is the same for whole rows or columns: it is not computed for
  * each element. */
 static bool is_cheap(const crossed *c, const hn_loop *maker) {
     const hn_body *body = &maker->body;
-    bool is_small[BODY_MAX] = {true};
+    bool is_small[BODY_MAX];
     int64_t cost = 0;
     if (body->count > BODY_MAX) return false;
+    loop_mark_small(c->s, maker, is_small);
     for (hn_sid k = 1; k < body->count; k++) {
         const hn_sop *op = &body->items[k];
         const hn_op_info *facts = op->kind == HN_SOP_ELEM ? hn_op_facts(op->op) : NULL;
         if (op->kind == HN_SOP_INDIRECT || op->kind == HN_SOP_RANDOM) return false;
-        is_small[k] =
-            op->kind == HN_SOP_LOAD ? is_small_load(c, maker, op->index) : op->kind != HN_SOP_INDEX;
-        for (uint32_t a = 0; a < 3; a++) is_small[k] &= is_small[op->args[a]];
         if (facts && hn_op_has(op->op, HN_TRAIT_KEEP) &&
             (!is_small[k] || facts->cost > SMALL_COST_MAX))
             return false;
@@ -189,15 +155,15 @@ static bool reads_little(const crossed *c, const hn_loop *maker, hn_item at) {
     const uint32_t bytes = hn_dtype_facts(buffers[maker->store.buffer].dtype)->size_bytes;
     int64_t own[HN_MAX_RANK], strides[HN_MAX_RANK];
     hn_buf big = 0; /* the one that is not small */
-    if (!strides_of(c->s, maker, maker->store.index, own)) return false;
+    if (!loop_strides(c->s, maker, maker->store.index, own)) return false;
     for (hn_sid k = 1; k < maker->body.count; k++) {
         const hn_sop *op = &maker->body.items[k];
         if (op->kind != HN_SOP_LOAD) continue;
         const touched *t = &c->of[op->buffer];
         if (t->writers > 1 || (t->writers && t->writer >= at) ||
-            !strides_of(c->s, maker, op->index, strides))
+            !loop_strides(c->s, maker, op->index, strides))
             return false;
-        if (is_small_load(c, maker, op->index)) continue;
+        if (loop_load_is_small(c->s, maker, op->index)) continue;
         if (!same_order(own, strides, maker->rank) || (big && big != op->buffer) ||
             hn_dtype_facts(buffers[op->buffer].dtype)->size_bytes > bytes)
             return false;
@@ -226,15 +192,15 @@ static bool can_compute(sched *s, const hn_loop *loop, const hn_loop *maker, boo
     for (hn_sid k = 1; k < loop->body.count; k++) {
         const hn_sop *op = &loop->body.items[k];
         if (op->kind != HN_SOP_LOAD || op->buffer != maker->store.buffer) continue;
-        if (!strides_of(s, loop, op->index, strides) || !loop_point_of(s, maker, op->index, at))
+        if (!loop_strides(s, loop, op->index, strides) || !loop_point_of(s, maker, op->index, at))
             return false;
         *out_across |= is_across(s, loop, op->index);
         for (hn_sid e = 1; e < maker->body.count; e++) {
             const hn_sop *load = &maker->body.items[e];
             if (load->kind == HN_SOP_LOAD &&
-                !strides_of(s, loop,
-                            hn_sym_subst(s->sym, load->index, maker->vars, at, maker->rank),
-                            strides))
+                !loop_strides(s, loop,
+                              hn_sym_subst(s->sym, load->index, maker->vars, at, maker->rank),
+                              strides))
                 return false;
         }
     }

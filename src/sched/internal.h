@@ -163,6 +163,16 @@ hn_status pick_second_stage(sched *s, hn_loop *first, hn_loop *loop) HN_MUST_USE
 /* foreach.c: after planning. Steps of the schedule that do the same to other memory become one. */
 hn_status sched_foreach(sched *s) HN_MUST_USE;
 
+/* small.c */
+/* The strides of an access by the loop's variables, at the hints. False: it is no such sum. */
+bool loop_strides(sched *s, const hn_loop *loop, hn_expr index, int64_t *out);
+/* Whether an access reaches far fewer elements than the loop has. */
+bool loop_load_is_small(sched *s, const hn_loop *loop, hn_expr index);
+/* Per op of the body: whether it is made of small loads alone, the same for whole rows or columns. */
+void loop_mark_small(sched *s, const hn_loop *loop, bool *out);
+/* What an element costs, in adds, but for what is the same for whole rows or columns. */
+int64_t loop_element_cost(sched *s, const hn_loop *loop);
+
 /* inline.c */
 /* The point of a POINTWISE `loop` that stores element `index`: one expression for each variable.
  * False when it cannot be told. */

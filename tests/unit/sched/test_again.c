@@ -138,6 +138,18 @@ TEST(a_cheap_value_is_made_once_more_for_a_call) {
                  NULL, "call, -2+3, call, call, call, -2+9, call, call", 2, 3, 9);
 }
 
+/* What is the same for a whole row is computed once for it, so it does not make an element costly. */
+#define TIMES_TANH_OF_ROW                                                                          \
+    POINTS LOAD("1", "b2") "  %2 = b1[i0] : f32\n  %3 = tanh(%2) : f32\n"                          \
+                           "  %4 = mul(%1, %3) : f32\n" STORE("b3", "4")
+
+TEST(what_is_the_same_for_rows_does_not_make_a_value_costly) {
+    EXPECT_STEPS(BUFFERS MATMUL("b2", "b1", "b1") TIMES_TANH_OF_ROW MATMUL("b4", "b3", "b1")
+                     MATMUL("b5", "b4", "b1") MATMUL("b6", "b5", "b1") MATMUL("b7", "b6", "b3")
+                         MATMUL("b8", "b1", "b2") RESULT RESULT_OF_8,
+                 NULL, "call, -2+3, call, call, call, -2+9, call, call", 2, 3, 9);
+}
+
 TEST(a_costly_value_is_not_made_once_more_for_a_call) {
     EXPECT_STEPS(BUFFERS MATMUL("b2", "b1", "b1") TANH MATMUL("b4", "b3", "b1")
                      MATMUL("b5", "b4", "b1") MATMUL("b6", "b5", "b1") MATMUL("b7", "b6", "b3")
