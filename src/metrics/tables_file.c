@@ -59,14 +59,15 @@ static hn_status drop_torn_row(table_file *f) {
     return NULL;
 }
 
+/* Of a header that was torn, what is there. */
 static hn_status check_header(const table_file *f, hn_str header) {
-    if (!header.len || !f->size) return NULL;
+    if (f->size < (off_t)header.len) header.len = (size_t)f->size;
+    if (!header.len) return NULL;
     char *first = malloc(header.len);
     if (!first)
         return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a header of %zu bytes", header.len);
-    bool same = f->size >= (off_t)header.len;
-    hn_status status = same ? read_at(f, first, header.len, 0) : NULL;
-    same = same && !status && memcmp(first, header.ptr, header.len) == 0;
+    hn_status status = read_at(f, first, header.len, 0);
+    const bool same = !status && memcmp(first, header.ptr, header.len) == 0;
     free(first);
     if (status || same) return status;
     return HN_ERROR(HN_INVALID_ARGUMENT,
@@ -89,8 +90,8 @@ static hn_status write_at(table_file *f, hn_str bytes) {
 static hn_status append(table_file *f, hn_str header, hn_str rows) {
     HN_TRY(lock(f));
     const off_t found = f->size;
-    HN_TRY(drop_torn_row(f));
     HN_TRY(check_header(f, header));
+    HN_TRY(drop_torn_row(f));
     const off_t before = f->size;
     hn_status status = before ? NULL : write_at(f, header);
     if (!status) status = write_at(f, rows);

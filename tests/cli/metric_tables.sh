@@ -33,6 +33,9 @@ echo "# no rows: a bundle is compiled already"
 echo "# other columns"
 echo "a,b" >metric_table_graph_stats.csv
 "$HENRY" compile "$model" -o a.hnb --metric-tables graph_stats 2>err >out || sed "s/.*metric table/metric table/" err
+printf 'my notes' >metric_table_graph_stats.csv
+"$HENRY" compile "$model" -o a.hnb --metric-tables graph_stats 2>err >out || sed "s/.*metric table/metric table/" err
+cat metric_table_graph_stats.csv; echo
 echo "# a bench"
 "$HENRY" bench "$model" -n 3 --metric-tables node_runtimes,slow_fusion --metric-dir bench --json >out 2>err
 grep -q '"steps"' out || echo "steps are not in the object: nobody asked for --profile"
