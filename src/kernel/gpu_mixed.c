@@ -104,12 +104,23 @@ static bool may_stage(const planner *pl, uint32_t vector) {
     return true;
 }
 
+/* Registers and stages have room for rows of a length that is known. */
+static bool is_known(const planner *pl) {
+    bool known = true;
+    for (uint32_t f = 0; f < pl->k->phases.count; f++) {
+        const hn_kernel_phase *phase = &pl->k->phases.items[f];
+        known &= hn_sym_is_int(pl->sym, hn_gpu_extents(pl, phase->vars, phase->rank), NULL);
+    }
+    return known;
+}
+
 static int64_t staged_bytes(const mixed_info *info, const layout *l) {
     return (int64_t)l->stages * l->unroll * l->vector * l->width * l->rows * info->row_bytes / 1024;
 }
 
 static mixed_info info_of(const planner *pl) {
-    mixed_info out = {.elems = 1, .vector = HN_FORM_MOVE_MOST, .may_keep = hn_gpu_may_keep(pl)};
+    mixed_info out = {
+        .elems = 1, .vector = HN_FORM_MOVE_MOST, .may_keep = hn_gpu_may_keep(pl) && is_known(pl)};
     out.rows = hint(pl, hn_gpu_extents(pl, pl->k->vars, pl->k->rank));
     for (uint32_t f = 0; f < pl->k->phases.count; f++) add_phase(pl, &pl->k->phases.items[f], &out);
     out.row_bytes = 4 * hn_gpu_kept_registers(pl, 1024);
@@ -281,10 +292,13 @@ uint32_t hn_gpu_list_mixed(const planner *pl, layout items[HN_GPU_PLANS_MAX]) {
 enum { STAGED_WIDTH = 512 };
 static const double other_width = 1.03, one_stage = 1.02;
 
-/* As many slabs as groups at once, or fewer that have as many rows. */
+/* As many slabs as groups at once, or fewer that have as many rows. A call may have more rows than
+ * are expected: where they are no number, nothing is saved. */
 static uint32_t slabs_of_rows(const planner *pl, const mixed_info *info, const layout *l) {
     const int64_t most =
         pl->facts->multiprocessors * (int64_t)resident_groups(pl, info, l, registers_of(info, l));
+    if (!hn_sym_is_int(pl->sym, hn_gpu_extents(pl, pl->k->vars, pl->k->rank), NULL))
+        return (uint32_t)most;
     return (uint32_t)ceil_div(info->rows, ceil_div(info->rows, most));
 }
 

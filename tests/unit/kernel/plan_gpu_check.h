@@ -27,7 +27,8 @@ typedef struct chooser {
     uint32_t reads;  /* MOVEs from arguments in the last form */
     uint32_t wide;   /* MOVEs of several elements from or to arguments */
     uint32_t in_order, resident;
-    uint32_t staged;           /* plans with staged memory */
+    uint32_t staged;           /* plans with staged memory; */
+    int64_t slabs;             /* the fewest groups that one of them has, if that is a number */
     bool any_wide;             /* some form has wide ones */
     bool is_online;            /* some form scales what a register has summed */
     int64_t shared;            /* bytes of it, if threads read no registers of others */
@@ -105,6 +106,13 @@ static bool is_staged(const hn_form *f) {
     return false;
 }
 
+static void note_staged(const hn_form *f, chooser *c) {
+    int64_t groups;
+    c->staged++;
+    if (hn_sym_is_int(f->sym, f->grid, &groups) && (c->slabs == 0 || groups < c->slabs))
+        c->slabs = groups;
+}
+
 static hn_status choose(void *context, const hn_program *p, const hn_kernel *k, hn_arena *arena,
                         hn_arena *scratch, hn_form **out) {
     chooser *c = context;
@@ -125,7 +133,7 @@ static hn_status choose(void *context, const hn_program *p, const hn_kernel *k, 
     c->any_wide |= c->wide > 0;
     c->is_online |= sets_sum(*out);
     c->shared = shared_bytes(*out);
-    c->staged += is_staged(*out);
+    if (is_staged(*out)) note_staged(*out, c);
     return NULL;
 }
 

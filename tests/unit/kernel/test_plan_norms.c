@@ -86,6 +86,43 @@ TEST(rows_in_stages) {
         }
 }
 
+/* Registers and stages have room for a length that is known: others have other plans. */
+TEST(rows_in_stages_have_a_known_length) {
+    static const int lengths[] = {64, 97, 150};
+    hn_gpu_facts small = HN_TEST_GPU(64, 1);
+    small.staged_bytes = 64 << 10;
+    small.staged_row_elems = 256;
+    for (size_t c = 0; c < HN_COUNT_OF(lengths); c++) {
+        chooser how = {.facts = &small, .hint = 64};
+        check_plans("symbol size s0 in [1, 4096] hint %2$d\n"
+                    "input user %%x : f32[%1$d, 8*s0] \"x\"\n"
+                    "%%m = amax(%%x, dims=[1], keepdim=true)\n%%d = sub(%%x, %%m)\n"
+                    "%%e = exp(%%d)\n%%s = sum(%%e, dims=[1], keepdim=true)\n"
+                    "%%y = div(%%e, %%s)\noutput user %%y \"y\"\n",
+                    3, lengths[c], &how);
+        EXPECT(how.staged == 0);
+    }
+}
+
+/* Calls with more rows, or fewer, than were expected. */
+TEST(any_rows_in_stages) {
+    static const int rows[] = {0, 1, 5, 17};
+    hn_gpu_facts small = HN_TEST_GPU(64, 1);
+    small.staged_bytes = 64 << 10;
+    small.staged_row_elems = 256;
+    for (size_t r = 0; r < HN_COUNT_OF(rows); r++) {
+        chooser how = {.facts = &small, .hint = 3};
+        check_plans("symbol size s0 in [0, 4096] hint %1$d\n"
+                    "input user %%x : f32[s0, %2$d] \"x\"\n"
+                    "%%s = sum(%%x, dims=[1], keepdim=true)\n%%y = sub(%%x, %%s)\n"
+                    "output user %%y \"y\"\n",
+                    rows[r], 512, &how);
+        if (!(how.staged > 0 && how.slabs > 3))
+            HN_TEST_FAIL("%d rows: %u plans are staged, of %lld slabs", rows[r], how.staged,
+                         (long long)how.slabs);
+    }
+}
+
 /* Three dimensions, of which the first one is known at run time only. */
 TEST(norm_backward_of_any_rows) {
     static const int lengths[] = {1, 7, 16, 33, 65, 128, 257, 1024};
