@@ -105,8 +105,10 @@ static hn_status put_reduce(writer *w, const hn_kernel_reduce *r) {
 
 static hn_status put_vars(writer *w, const hn_expr *vars, uint32_t count) {
     HN_TRY(put(w, count));
-    for (uint32_t k = 0; k < count; k++)
+    for (uint32_t k = 0; k < count; k++) {
+        HN_TRY(note_symbols(w, hn_sym_symbol_extent(w->s->sym, vars[k])));
         if (vars[k] != w->out->var) HN_TRY(put_index(w, vars[k]));
+    }
     return NULL;
 }
 
