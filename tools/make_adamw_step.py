@@ -37,6 +37,8 @@ def main():
     os.makedirs(folder, exist_ok=True)
     program = torch.export.export(make_optimizer.Step(), tuple(lists), strict=False)
     program._example_inputs = None
+    for node in program.graph.nodes:
+        node.meta.pop("stack_trace", None)  # where the repository lies on the machine that made the file
     torch.export.save(program, os.path.join(folder, "model.pt2"))
     for name, tensors in (("input", sum(lists, [])), ("output", sum(eager(*lists), []))):
         for k, tensor in enumerate(tensors):
