@@ -227,6 +227,7 @@ suite_graphs() {
     for seed in $GRAPHS_ONCE_WRONG; do echo "$build/run_graphs $seed 1"; done | run_programs
     "$build/run_forms" 5481 1 --shared # a buffer that only the last phase of a slab's rows reads
     "$build/run_forms" 73006949 1 # fewer elements than a vector has, of a size of the call
+    "$build/run_forms" 173002528 1 # half of a size of the call, in vectors
     "$build/run_forms" 83000781 1 --cpu # two segments read the buffer that the first may write over
     wrappers
     share_graphs "$build" $graphs

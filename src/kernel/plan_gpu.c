@@ -138,20 +138,33 @@ static void list_tiles(const planner *pl, hn_expr along, hn_expr last, layout *i
     hn_gpu_keep_layout(items, kept, l);
 }
 
-/* For calls where the size is a multiple of the longest vectors. */
-static planner where_multiple(const planner *pl, hn_expr size) {
+/* For calls where the size is a multiple of `vector`. */
+static planner where_multiple(const planner *pl, hn_expr size, uint32_t vector) {
     planner guarded = *pl;
-    hn_expr most = hn_gpu_num(pl, HN_FORM_MOVE_MOST), one = hn_gpu_num(pl, 1),
-            count = hn_sym_add(pl->sym, hn_sym_floordiv(pl->sym, size, most), one);
+    hn_expr all = hn_gpu_num(pl, vector), one = hn_gpu_num(pl, 1),
+            count = hn_sym_add(pl->sym, hn_sym_floordiv(pl->sym, size, all), one);
     /* a symbol that stands for the number of vectors, in no form */
     hn_expr times = hn_sym_index(pl->sym, HN_FORM_FIRST_ORDINAL - 1, count);
     guarded.size = size;
-    guarded.multiple = hn_sym_mul(pl->sym, times, most);
+    guarded.multiple = hn_sym_mul(pl->sym, times, all);
     return guarded;
 }
 
-/* Longer vectors for calls where a size is a multiple of them, if it is expected to be; it is a
- * factor of the last extent. The size, or 0. */
+/* The longest vectors that all may take where the size is a multiple of them: of half a size (the
+ * columns of a convolution in steps of two) these are shorter than where it is one of more. */
+static uint32_t vector_where_multiple(const planner *pl, hn_expr size, const hn_expr *vars,
+                                      uint32_t count) {
+    uint32_t vector = HN_FORM_MOVE_MOST, asked;
+    do {
+        asked = vector;
+        const planner guarded = where_multiple(pl, size, asked);
+        vector = hn_gpu_vector(&guarded, &pl->k->phases.items[0], vars, count);
+    } while (vector < asked);
+    return vector;
+}
+
+/* Longer vectors for calls where a size is a multiple of them, if it is expected to be; it is in the
+ * last extent. The size, or 0. */
 static hn_expr guard_elements(const planner *pl, const hn_expr *vars, uint32_t count,
                               uint32_t *vector) {
     hn_expr symbols[HN_MAX_RANK], size = 0;
@@ -159,8 +172,7 @@ static hn_expr guard_elements(const planner *pl, const hn_expr *vars, uint32_t c
         hn_sym_symbols(pl->sym, hn_gpu_extent(pl, vars[count - 1]), symbols, HN_MAX_RANK);
     for (uint32_t k = 0; k < all && k < HN_MAX_RANK; k++) {
         if (hn_sym_symbol_kind(pl->sym, symbols[k]) != HN_SYMBOL_SIZE) continue;
-        const planner guarded = where_multiple(pl, symbols[k]);
-        const uint32_t own = hn_gpu_vector(&guarded, &pl->k->phases.items[0], vars, count);
+        const uint32_t own = vector_where_multiple(pl, symbols[k], vars, count);
         if (own <= *vector || hint(pl, symbols[k]) % own) continue;
         *vector = own;
         size = symbols[k];
@@ -360,15 +372,18 @@ static hn_expr size_of_rows(const planner *pl) {
 /* Longer vectors for calls where the length of the rows is a multiple of them, if it is expected
  * to be. */
 static void guard_vectors(const planner *pl, rows_info *out) {
-    uint32_t vector = HN_FORM_MOVE_MOST;
+    uint32_t vector = HN_FORM_MOVE_MOST, asked;
     const hn_expr size = pl->is_across ? 0 : size_of_rows(pl);
     if (!size) return;
-    const planner guarded = where_multiple(pl, size);
-    for (uint32_t f = 0; f < pl->k->phases.count; f++) {
-        const hn_kernel_phase *phase = &pl->k->phases.items[f];
-        uint32_t own = hn_gpu_vector(&guarded, phase, phase->vars, phase->rank);
-        if (phase->rank && own < vector) vector = own;
-    }
+    do {
+        asked = vector;
+        const planner guarded = where_multiple(pl, size, asked);
+        for (uint32_t f = 0; f < pl->k->phases.count; f++) {
+            const hn_kernel_phase *phase = &pl->k->phases.items[f];
+            uint32_t own = hn_gpu_vector(&guarded, phase, phase->vars, phase->rank);
+            if (phase->rank && own < vector) vector = own;
+        }
+    } while (vector < asked);
     if (vector <= out->vector || hint(pl, size) % vector) return;
     out->vector = vector;
     out->size = size;
