@@ -231,7 +231,8 @@ static hn_status add_segment(joining *x, uint32_t step, hn_kernel *k) {
     hn_kernel_segment segment = {.length = length_of(x, step), .alone = alone};
     hn_buf *buffers;
     HN_NEW(x->s->arena, buffers, own->buffers.count);
-    memcpy(buffers, own->buffers.items, own->buffers.count * sizeof *buffers);
+    if (own->buffers.count)
+        memcpy(buffers, own->buffers.items, own->buffers.count * sizeof *buffers);
     segment.buffers = buffers;
     HN_PUSH(x->s->arena, &k->segments, segment);
     memcpy(&k->loops[k->loop_count], alone->loops, alone->loop_count * sizeof *alone->loops);
