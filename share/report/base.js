@@ -45,7 +45,14 @@ henry.count = n => henry.isNumber(n) ? n.toLocaleString("en-US") : "\u2013";
 henry.plural = (n, one, many) => henry.count(n) + "\u00a0" + (n === 1 ? one : many || one + "s");
 henry.signed = (text, value) => (value > 0 ? "+" : value < 0 ? "\u2212" : "") + text;
 
-henry.colour = name => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
+/* Colours of style.css as they are now, by name. Elements have them: the properties are both those for light and those for dark. */
+henry.colours = names => {
+    const probes = names.map(name => henry.el("i", {style: `color:var(--${name})`})), all = henry.el("span", {hidden: true}, probes);
+    document.body.append(all);
+    const colours = Object.fromEntries(names.map((name, k) => [name, getComputedStyle(probes[k]).color]));
+    all.remove();
+    return colours;
+};
 
 /* What draws on a canvas draws again when the theme or the width changes. */
 henry.redraws = new Set();

@@ -74,7 +74,11 @@ henry.timeline = (report, spans) => {
           end = Math.max(...lines.map(line => Math.max(...line.rows.map(row => row[row.length - 1].end))), begin + 1);
     let from = begin, to = end, chosen = null, matches = [], match = -1, words = "";
     rows.forEach((row, k) => row.list.forEach(span => { span.at = k; }));
-    const known = ["phase", "pass", "compile", "queued", "publish", "run", "call"], colours = {};
+    const names = [
+        "phase", "pass", "compile", "queued", "publish", "run", "call", "other", "text", "soft", "line", "accent", "mark", "raised",
+        "panel", "on-bar"
+    ];
+    let colours = {};
     const canvas = henry.el("canvas", {
         tabindex: "0",
         role: "application",
@@ -93,7 +97,7 @@ henry.timeline = (report, spans) => {
         pen.fillStyle = isFound ? colours.mark : colours[span.category] || colours.other;
         pen.fillRect(left, top + 1, Math.max(1, right - left - .5), ROW - 3);
         if (right - left > 34) {
-            pen.fillStyle = isFound ? colours.text : colours.on;
+            pen.fillStyle = isFound ? colours.text : colours["on-bar"];
             pen.save(), pen.beginPath(), pen.rect(left, top, right - left - 3, ROW), pen.clip();
             pen.fillText(span.name, left + 4, top + ROW / 2);
             pen.restore();
@@ -132,9 +136,7 @@ henry.timeline = (report, spans) => {
     const draw = () => {
         const width = canvas.clientWidth, height = canvas.clientHeight, scale = devicePixelRatio || 1;
         if (!width) return;
-        for (const name of known.concat("other", "text", "soft", "line", "accent", "mark", "raised", "panel"))
-            colours[name] = henry.colour(name);
-        colours.on = henry.colour("on-bar");
+        colours = henry.colours(names);
         canvas.width = Math.round(width * scale), canvas.height = Math.round(height * scale);
         const pen = canvas.getContext("2d");
         pen.scale(scale, scale);

@@ -236,14 +236,17 @@ def test_themes(b):
                 head: [of('#kernels th', 'color'), of('#kernels th', 'backgroundColor')], tile: [of('.tile dt', 'color'), of('.tile', 'backgroundColor')],
                 node: [of('.node text', 'fill'), of('.node rect', 'fill')], bar: [of('.stack > span', 'color'), of('.stack > span', 'backgroundColor')]};
     })()"""
-    backs = {}
+    backs, bars = {}, {}
     for theme in ("light", "dark"):
         b.theme(theme)
+        bars[theme] = b.evaluate("henry.colours(['kernel', 'raised'])")
         found = b.evaluate(colours)
         backs[theme] = found.pop("back")
         for name, (one, other) in found.items():
             check(contrast(one, other) >= 4.5, f"{theme}: {name}: {one} on {other} has contrast {contrast(one, other):.2f}")
     check(backs["light"] != backs["dark"], "themes differ")
+    for name in ("kernel", "raised"):
+        check(bars["light"][name] != bars["dark"][name], f"what is drawn in '{name}' has the colours of the theme: {bars}")
     b.evaluate("(() => { const choice = document.querySelector('header select'); choice.value = 'light'; choice.dispatchEvent(new Event('change')); })()")
     same(b.evaluate(colours)["back"], backs["light"], "the choice of the page")
     b.theme("light")
