@@ -68,8 +68,9 @@ henry.compareFields = (before, after) => {
 
 henry.renderCompare =
     (before, after) => {
-        const section = henry.section("changes", "What changed", henry.el("b", {}, "before"), `: ${before.path}, ${before.made}. `,
-            henry.el("b", {}, "after"), `: ${after.path}, ${after.made}.`);
+        const which = report => [report.path || report.title, report.made].filter(text => text).join(", ");
+        const section = henry.section("changes", "What changed", henry.el("b", {}, "before"), `: ${which(before)}. `,
+            henry.el("b", {}, "after"), `: ${which(after)}.`);
         const numbers = henry.compareNumbers(before, after).filter(row => row.a !== row.b);
         section.append(
             numbers.length ? henry.table(

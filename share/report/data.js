@@ -112,9 +112,10 @@ henry.readCounters = report => {
     for (const metric of report.metrics || []) report.counters[metric.name] = metric.value;
 };
 
+/* Anything but the version may be missing. What all sections take for granted is empty then; each says what it lacks. */
 henry.readReport = text => {
-    const report = JSON.parse(text);
-    report.title = report.path.replace(/^.*\//, "");
+    const report = {kind: "report", path: "", made: "", environment: [], ...JSON.parse(text)};
+    report.title = report.path.replace(/^.*\//, "") || "a report without a name";
     henry.readCounters(report);
     if (report.program) henry.readSteps(report), henry.readLives(report);
     else report.steps = [], report.edges = [];

@@ -8,7 +8,9 @@ henry.renderEnvironment = report => {
             {title: "value", is_wide: true, value: row => row[1], show: row => henry.el("code", {}, row[1])}
         ],
         rows, {caption, limit: 200});
-    section.append(pairs([["made", report.made], ...report.environment], "the machine that made this report", "what"));
+    const machine = [...report.made ? [["made", report.made]] : [], ...report.environment];
+    section.append(machine.length ? pairs(machine, "the machine that made this report", "what")
+                                  : henry.note("This report does not say where it was made."));
     for (const one of (report.roofline || {ceilings: []}).ceilings) {
         const rows = [
             ...one.levels.map(level => ({name: level.name, holds: level.bytes, read: level.read, copy: level.copy, fill: level.fill})),

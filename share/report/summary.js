@@ -87,6 +87,10 @@ henry.summaryWorst = report => {
 
 henry.renderSummary = report => {
     const section = henry.section("summary", "Summary");
+    if (!report.path && !report.program && !report.trace) {
+        section.append(henry.note("There is nothing in this report."));
+        return section;
+    }
     const what = {model: "a model, compiled past the cache of graphs", bundle: "a bundle", trace: "a trace"}[report.kind] || report.kind;
     section.append(henry.el("p", {class: "soft"}, henry.el("code", {}, report.path), ` is ${what}`,
         report.program ? `, for ${report.program.targets.map(target => target.name).join(", ")}` : "", "."));

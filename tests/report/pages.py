@@ -290,6 +290,20 @@ def test_trace(b):
     check("There is no program" in text_of(b, "#graph"), "no graph")
 
 
+def test_nothing(b):
+    """A report of its version alone: each section says that it has nothing; and it can be compared."""
+    with open("nothing.json", "w") as file:
+        file.write('{"henry_report":1}')
+    opened(b, report("nothing.html", "nothing.json"))
+    for section, words in {"summary": "nothing in this report", "timeline": "no trace", "graph": "no program", "kernels": "no program", "fusions": "does not have them", "memory": "no program", "variants": "no program", "environment": "does not say"}.items():
+        check(words in text_of(b, "#" + section + " p.note"), f"section {section} does not say '{words}'")
+    same(b.evaluate("document.querySelectorAll('.note.bad').length"), 0, "sections that cannot be shown")
+    check("undefined" not in b.evaluate("document.body.innerText + document.title"), "a text has 'undefined'")
+    opened(b, report("less.html", "nothing.json", "--compare", "model.html"))
+    check("gone" in text_of(b, "#changes"), "nothing has no steps of the model")
+    check("undefined" not in text_of(b, "#changes"), "a text has 'undefined'")
+
+
 def test_years(b):
     """A span at 0 among others of today: the time line is years long, and can be zoomed."""
     with open("years.json", "w") as file:
