@@ -11,13 +11,12 @@ henry.renderHead = reports => {
     const shown = henry.shown, version = new Map(shown.environment).get("henry");
     const theme = henry.el("select", {"aria-label": "colours", change: event => henry.setTheme(event.target.value)},
         henry.themes.map(name => henry.el("option", {value: name}, name)));
-    const which =
-        reports.length > 1
-            ? henry.el("span", {role: "group", "aria-label": "which report is shown"},
-                  reports.map((report, k) => henry.el("button",
-                                  {type: "button", "aria-pressed": String(report === shown), click: () => henry.show(reports, k)},
-                                  k ? "after" : "before")))
-            : null;
+    const which = reports.length > 1
+                      ? henry.el("span", {role: "group", "aria-label": "which report is shown"},
+                            reports.map((report, k) => henry.el("button",
+                                            {type: "button", "aria-pressed": String(report === shown), click: () => henry.show(reports, k)},
+                                            k ? "after" : "before")))
+                      : null;
     henry.replace(document.getElementById("top"), henry.el("h1", {}, shown.title),
         henry.el("span", {class: "soft"}, [shown.kind, shown.made, version && "henry " + version].filter(text => text).join(", ")),
         henry.el("span", {class: "tools"}, which, theme));
