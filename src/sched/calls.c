@@ -55,7 +55,8 @@ static void note_item(calls *c, hn_item i) {
     const hn_item_info *item = calls_item(c, i);
     bool is_bracket = item->kind == HN_ITEM_BRANCH_THEN || item->kind == HN_ITEM_BRANCH_ELSE ||
                       item->kind == HN_ITEM_BRANCH_END || item->kind == HN_ITEM_REPEAT ||
-                      item->kind == HN_ITEM_WHILE || item->kind == HN_ITEM_AGAIN;
+                      item->kind == HN_ITEM_WHILE || item->kind == HN_ITEM_AGAIN ||
+                      item->kind == HN_ITEM_ASSERT; /* a call takes nothing that it checks */
     c->region[i] = is_bracket ? i : c->region[i - 1];
     if (item->kind == HN_ITEM_LOOP) note_loop(c, item->loop, i);
     if (item->kind == HN_ITEM_EXTERN) note_call(c, item->ext, i);

@@ -149,7 +149,7 @@ static hn_status place_step(joining *x, uint32_t k) {
     }
     const hn_item_info *item = &x->s->p->items.items[step->item];
     use_item(x, item, note, &k);
-    if (item->kind != HN_ITEM_EXTERN && item->kind != HN_ITEM_ASSERT) x->barrier = k + 1;
+    if (item->kind != HN_ITEM_EXTERN) x->barrier = k + 1;
     return NULL;
 }
 

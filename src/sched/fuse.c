@@ -299,7 +299,7 @@ static hn_status place_other(sched *s, hn_item i) {
     if (item->kind != HN_ITEM_EXTERN) {
         fuse_note_read(s, item->cond, index);
         fuse_note_write(s, item->to, index);
-        if (item->kind != HN_ITEM_ASSERT) s->barrier = index + 1;
+        s->barrier = index + 1;
         return NULL;
     }
     for (uint32_t k = 0; k < item->ext->operand_count; k++) {

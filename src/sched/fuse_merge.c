@@ -8,9 +8,10 @@
  *
  * Groups are looked at in order, each with those before it that it has most bytes in common with. Two
  * of them may be one if no third one depends on the first and is needed by the second. Then all between
- * that does not depend on the first is moved in front of it, and all that does comes behind. All loops
- * of the second group join a copy of the first, or nothing happens. Where that would keep much more
- * alive for the groups between than it saves, it does not happen either.
+ * that does not depend on the first is moved in front of it, and all that does comes behind. An
+ * assertion may move up, and what stands behind it stays there: it may be safe only by what the
+ * assertion checks. All loops of the second group join a copy of the first, or nothing happens. Where
+ * that would keep much more alive for the groups between than it saves, it does not happen either.
  *
  * Only groups that are near each other are looked at, a bounded number of pairs for each: linear.
  * Source: horizontal fusion of TorchInductor's scheduler, and its rule against peaks of memory. */
@@ -147,16 +148,24 @@ static void mark(merge *m, uint32_t g, bool is_first) {
     }
 }
 
-/* The groups between the places `a` and `b` that depend on that at `a`: `out_behind`, by their distance.
- * False if that at `b` needs one of them. */
+static bool is_assertion(const merge *m, uint32_t g) {
+    const group *own = &m->s->groups.items[g];
+    return !own->is_loop && m->s->p->items.items[own->item].kind == HN_ITEM_ASSERT;
+}
+
+/* The groups between the places `a` and `b` that depend on that at `a`, and all behind an assertion that
+ * does: `out_behind`, by their distance. False if that at `b` needs one of them. */
 static bool find_behind(merge *m, uint32_t a, uint32_t b, bool *out_behind) {
+    bool is_checked = false;
     m->stamp++;
     mark(m, m->order[a], true);
     for (uint32_t at = a + 1; at < b; at++) {
-        out_behind[at - a] = depends(m, m->order[at], true);
-        if (out_behind[at - a]) mark(m, m->order[at], false);
+        const uint32_t g = m->order[at];
+        out_behind[at - a] = is_checked || depends(m, g, true);
+        is_checked |= out_behind[at - a] && is_assertion(m, g);
+        if (out_behind[at - a]) mark(m, g, false);
     }
-    return !depends(m, m->order[b], false);
+    return !is_checked && !depends(m, m->order[b], false);
 }
 
 /* Bytes of temporaries that would be alive for what is between the two, more than now: what the second

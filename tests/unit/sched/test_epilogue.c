@@ -310,6 +310,16 @@ TEST(residual_at_a_number_of_the_data) {
                    "loop; other; matmul(out, in0, in1, -, in2) residual 0,0,0,0,5,1");
 }
 
+/* ... or be there only if an assertion behind the call holds. */
+TEST(residual_behind_an_assertion) {
+#define CHECKED "input user %k : f32[] \"k\"\n" A_AND_B "input user %r : f32[6, 5] \"r\"\n"
+#define CHECK   "%e = eq(%k, %k)\nassert(%e, message=\"no\")\n"
+    lowering_check(CHECKED MATMUL CHECK "%s = add(%m, %r)\noutput user %s \"\"",
+                   "matmul(temp, in1, in2, -, -); loop; other; loop");
+    lowering_check(CHECKED CHECK MATMUL "%s = add(%m, %r)\noutput user %s \"\"",
+                   "loop; other; matmul(out, in1, in2, -, in3) residual 0,0,0,0,5,1");
+}
+
 TEST(residual_that_is_turned_round) {
     lowering_check(A_AND_B "input user %r : f32[6, 5] \"r\"\n" MATMUL
                            "%f = slice(%r, dim=0, start=5, size=6, step=-1)\n"

@@ -108,6 +108,12 @@ TEST(a_loop_stays_in_its_conditional) {
                  "1 - 1 - 1 - 1");
 }
 
+TEST(a_loop_stays_behind_an_assertion) {
+    EXPECT_STEPS(BUFFERS LOOP("neg", "32", "b1", "b4") "assert b8 \"is not so\"\n" LOOP(
+                     "neg", "16", "b2", "b5") LOOP("neg", "7", "b3", "b6") RESULTS,
+                 "1 - 2");
+}
+
 TEST(a_kernel_has_as_many_arguments_as_the_target_allows) {
     hn_sched_limits limits = hn_cpu_facts_common.limits;
     limits.segment_arguments_max = 8; /* two of two memories, a length and an end each */

@@ -141,6 +141,26 @@ TEST(a_branch_is_not_run_before_its_condition) {
     EXPECT_KERNELS(BRANCHES("then b4\n", "else\n", "end\n"), "1 - 1 - 1 -");
 }
 
+/* It may be safe only by what the assertion checks, and the caller may see what it writes. What the
+ * assertion asks for stands in front of it anyway. */
+#define CHECKED(of, between)                                                                       \
+    "b1 : input 0 f32[32]\n"                                                                       \
+    "b2 : output f32[32] extent 32\n"                                                              \
+    "b3 : output f32[32] extent 32\n"                                                              \
+    "b4 : temp bool[32] extent 32\n" COPY("b1", "b2") "pointwise (i0 < 32; ) {\n"                  \
+                                                      "  %1 = " of "[i0] : f32\n"                  \
+                                                      "  %2 = eq(%1, %1) : bool\n"                 \
+                                                      "  b4[i0] = %2\n"                            \
+                                                      "}\n" between NEGATE(                        \
+                                                          "b1", "b3") "result 0 = b2[0] [32]\n"    \
+                                                                      "result 1 = b3[0] [32]\n"
+
+TEST(a_loop_is_not_run_before_an_assertion_in_front_of_it) {
+    EXPECT_KERNELS(CHECKED("b1", ""), "3");
+    EXPECT_KERNELS(CHECKED("b1", "assert b4 \"is no number\"\n"), "2 - 1");
+    EXPECT_KERNELS(CHECKED("b2", "assert b4 \"is no number\"\n"), "2 - 1");
+}
+
 /* A reduction that writes what its group has written would store once for a row, between two phases
  * of others. */
 #define REDUCED_INTO(target)                                                                       \

@@ -13,6 +13,7 @@
     "b7 : temp f32[8, 32] extent 256\n"                                                            \
     "b8 : output f32[7] extent 7\n"                                                                \
     "b9 : input 2 bool[]\n"                                                                        \
+    "b10 : temp bool[] extent 1\n"                                                                 \
     "reduce sum (i0 < 8; i1 < 32) {\n"                                                             \
     "  %1 = b1[32*i0 + i1] : f32\n"                                                                \
     "  b3[i0] = %1\n"                                                                              \
@@ -61,6 +62,18 @@ TEST(a_call_between_does_not_matter_and_a_bracket_does) {
     EXPECT_KERNELS(
         NORM_BACKWARD("then b9\n" OTHER("b2") "else\n" OTHER("b2") "end\n", "b2[32*i0 + i1]"),
         "2 - 1 - 1 - 2");
+}
+
+/* One that asks for something else moves up. */
+TEST(an_assertion_of_what_the_first_makes_keeps_them_apart) {
+#define CHECK(of)                                                                                  \
+    "pointwise (; ) {\n  %1 = " of " : f32\n  %2 = const 0.0 : f32\n  %3 = gt(%1, %2) : bool\n"    \
+    "  b10[0] = %3\n}\nassert b10 \"is not positive\"\n"
+    EXPECT_KERNELS(NORM_BACKWARD(OTHER("b2") "assert b9 \"is not so\"\n", "b2[32*i0 + i1]"),
+                   "1 - 4");
+    EXPECT_KERNELS(NORM_BACKWARD(OTHER("b2") CHECK("b2[0]"), "b2[32*i0 + i1]"), "1 1 - 4");
+    EXPECT_KERNELS(NORM_BACKWARD(OTHER("b2") CHECK("b4[0]"), "b2[32*i0 + i1]"), "2 1 1 - 2");
+    EXPECT_KERNELS(NORM_BACKWARD(CHECK("b4[0]") OTHER("b2"), "b2[32*i0 + i1]"), "2 1 - 1 2");
 }
 
 TEST_MAIN
