@@ -54,6 +54,7 @@ static const char *steps_of(const char *statements, const hn_sched_limits *limit
 #define RESULTS    "result 0 = b4[0] [32]\nresult 1 = b5[0] [16]\nresult 2 = b6[0] [7]\n"
 #define RESULTS_45 "result 0 = b4[0] [32]\nresult 1 = b5[0] [16]\n"
 #define RESULTS_46 "result 0 = b4[0] [32]\nresult 1 = b6[0] [7]\n"
+#define RESULTS_S0 "result 0 = b3[0] [s0]\nresult 1 = b4[0] [s0]\n"
 #define RESULTS_56 "result 0 = b5[0] [16]\nresult 1 = b6[0] [7]\n"
 
 TEST(loops_that_do_the_same_to_other_memory_become_one) {
@@ -123,6 +124,22 @@ TEST(a_kernel_has_as_many_arguments_as_the_target_allows) {
     limits.segment_arguments_max = 0;
     EXPECT_STEPS_OF(BUFFERS LOOP("neg", "32", "b1", "b4") LOOP("neg", "16", "b2", "b5") RESULTS_45,
                     &limits, "1 1");
+}
+
+/* Each has two memories, a size that only its extent has, a length and an end; without the size, one
+ * argument less. */
+TEST(sizes_of_extents_are_arguments) {
+    static const char sized[] = "symbol size s0 in [1, 64] hint 8\nb1 : input 0 f32[s0]\n"
+                                "b2 : input 1 f32[s0]\nb3 : output f32[s0] extent s0\n"
+                                "b4 : output f32[s0] extent s0\n" LOOP("neg", "s0", "b1", "b3")
+                                    LOOP("neg", "s0", "b2", "b4") RESULTS_S0;
+    hn_sched_limits limits = hn_cpu_facts_common.limits;
+    limits.segment_arguments_max = 10;
+    EXPECT_STEPS_OF(sized, &limits, "2");
+    limits.segment_arguments_max = 9;
+    EXPECT_STEPS_OF(sized, &limits, "1 1");
+    EXPECT_STEPS_OF(BUFFERS LOOP("neg", "32", "b1", "b4") LOOP("neg", "16", "b2", "b5") RESULTS_45,
+                    &limits, "2");
 }
 
 /* b7 is read later, so that it would live longer. */
