@@ -45,19 +45,73 @@ static hn_status read_at(const table_file *f, char *out, size_t len, off_t offse
     return NULL;
 }
 
-/* A process that was killed while it wrote has left a part of a row: it goes. */
-static hn_status drop_torn_row(table_file *f) {
-    while (f->size > 0) {
+/* ---- the last row ---- */
+
+/* How far a walk through a table has come. Cells of CSV and texts of JSON may have any character between
+ * quotes. */
+typedef struct walk {
+    bool is_json;
+    bool in_quotes, is_escaped;
+    uint32_t cells; /* of the row so far, */
+    int32_t depth;  /* or its open objects */
+    off_t at, row;  /* the row begins there */
+    char last;
+} walk;
+
+static void step(walk *w, char c) {
+    w->at++;
+    w->last = c;
+    if (w->is_escaped) w->is_escaped = false;
+    else if (c == '"') w->in_quotes = !w->in_quotes;
+    else if (w->in_quotes) w->is_escaped = w->is_json && c == '\\';
+    else if (c == ',') w->cells++;
+    else if (c == '{' || c == '}') w->depth += c == '{' ? 1 : -1;
+    else if (c == '\n') *w = (walk){.is_json = w->is_json, .cells = 1, .at = w->at, .row = w->at};
+}
+
+static uint32_t cells_of(hn_str header) {
+    walk w = {.cells = 1};
+    for (size_t k = 0; k + 1 < header.len; k++) step(&w, header.ptr[k]);
+    return w.cells;
+}
+
+/* What a process that is killed, or has no room left, has written ends with a block of the file. */
+enum { BLOCK_BYTES = 512 };
+
+/* Whether the row that no newline ends is one that an editor left so, and no part of one. */
+static bool is_whole(const walk *w, hn_str header) {
+    if (w->in_quotes || w->at == w->row) return false;
+    if (w->is_json) return w->last == '}' && w->depth == 0;
+    return w->row > 0 && w->cells == cells_of(header) && w->at % BLOCK_BYTES != 0;
+}
+
+static hn_status walk_through(const table_file *f, walk *w) {
+    while (w->at < f->size) {
         char block[4096];
-        const size_t len = f->size < (off_t)sizeof block ? (size_t)f->size : sizeof block;
-        HN_TRY(read_at(f, block, len, f->size - (off_t)len));
-        size_t kept = len;
-        while (kept && block[kept - 1] != '\n') kept--;
-        f->size -= (off_t)(len - kept);
-        if (kept) break;
+        const off_t left = f->size - w->at;
+        const size_t len = left < (off_t)sizeof block ? (size_t)left : sizeof block;
+        HN_TRY(read_at(f, block, len, w->at));
+        for (size_t k = 0; k < len; k++) step(w, block[k]);
     }
     return NULL;
 }
+
+/* A process that was killed while it wrote has left a part of a row: it goes. A row that lacks nothing
+ * but its newline stays: `*out_ends` is false. */
+static hn_status drop_torn_row(table_file *f, hn_str header, bool *out_ends) {
+    char last;
+    *out_ends = true;
+    if (!f->size) return NULL;
+    HN_TRY(read_at(f, &last, 1, f->size - 1));
+    if (last == '\n') return NULL;
+    walk w = {.is_json = !header.len, .cells = 1};
+    HN_TRY(walk_through(f, &w));
+    if (is_whole(&w, header)) *out_ends = false;
+    else f->size = w.row;
+    return NULL;
+}
+
+/* ---- writing ---- */
 
 /* Of a header that was torn, what is there. */
 static hn_status check_header(const table_file *f, hn_str header) {
@@ -91,9 +145,10 @@ static hn_status append(table_file *f, hn_str header, hn_str rows) {
     HN_TRY(lock(f));
     const off_t found = f->size;
     HN_TRY(check_header(f, header));
-    HN_TRY(drop_torn_row(f));
+    bool ends;
+    HN_TRY(drop_torn_row(f, header, &ends));
     const off_t before = f->size;
-    hn_status status = before ? NULL : write_at(f, header);
+    hn_status status = !before ? write_at(f, header) : ends ? NULL : write_at(f, HN_STR("\n"));
     if (!status) status = write_at(f, rows);
     /* nothing of what could not be written whole; a torn row that was longer than these goes, too */
     if (status) f->size = before;

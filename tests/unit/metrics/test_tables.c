@@ -214,6 +214,65 @@ TEST(a_torn_row_goes) {
     teardown(&f);
 }
 
+/* A newline in a cell ends no row. */
+TEST(a_row_that_is_torn_in_a_cell_of_several_lines_goes) {
+    fixture f;
+    setup(&f, "kernel_autotune");
+    const char *path = path_of(&f, HN_TABLE_KERNEL_AUTOTUNE, HN_TABLE_CSV);
+    put(path, "a,b\n1,\"2\n\"\n\"say \"\"x\"\",\n y");
+    EXPECT_OK(append(path, "a,b\n", "5,6\n"));
+    EXPECT_STR(content(&f, HN_TABLE_KERNEL_AUTOTUNE, HN_TABLE_CSV), "a,b\n1,\"2\n\"\n5,6\n");
+    teardown(&f);
+}
+
+/* An editor need not write the last newline. */
+TEST(a_row_that_lacks_nothing_but_its_newline_stays) {
+    static const struct {
+        const char *header, *before, *kept;
+    } cases[] = {
+        {"a,b\n", "a,b\n1,2", "a,b\n1,2\n"},
+        {"a,b\n", "a,b\n1,", "a,b\n1,\n"}, /* an empty cell is one */
+        {"a,b\n", "a,b\n1,\"x,\n\"\"y\"", "a,b\n1,\"x,\n\"\"y\"\n"},
+        {"a,b\n", "a,b\n1,\"2", "a,b\n"},
+        {"a,b\n", "a,b\n1,2\n3", "a,b\n1,2\n"},
+        {"a,b\n", "a,b\n1,2,3", "a,b\n"},
+        {"a,b\n", "a,b", "a,b\n"},
+        {"", "{\"a\":1}\n{\"a\":2}", "{\"a\":1}\n{\"a\":2}\n"},
+        {"", "{\"a\":1}\n{\"a\":\"}", "{\"a\":1}\n"},
+        {"", "{\"a\":1}\n{\"a\":\"\\\"}", "{\"a\":1}\n"},
+        {"", "{\"a\":{\"b\":1}", ""},
+        {"", "{\"a\":1", ""},
+    };
+    fixture f;
+    setup(&f, "kernel_autotune");
+    const char *path = path_of(&f, HN_TABLE_KERNEL_AUTOTUNE, HN_TABLE_CSV);
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        char want[64];
+        put(path, cases[k].before);
+        EXPECT_OK(append(path, cases[k].header, "5,6\n"));
+        snprintf(want, sizeof want, "%s5,6\n", cases[k].kept);
+        EXPECT_STR(content(&f, HN_TABLE_KERNEL_AUTOTUNE, HN_TABLE_CSV), want);
+    }
+    teardown(&f);
+}
+
+/* What ends with a block of the file is taken for torn, even if it has all of its cells: the last one may
+ * be a part of a number. */
+TEST(a_row_that_ends_with_a_block_goes) {
+    fixture f;
+    setup(&f, "kernel_autotune");
+    const char *path = path_of(&f, HN_TABLE_KERNEL_AUTOTUNE, HN_TABLE_CSV);
+    for (int cut = 0; cut < 2; cut++) {
+        char text[600] = "a,b\n1,";
+        memset(text + 6, '2', (size_t)(506 - cut));
+        put(path, text);
+        EXPECT_OK(append(path, "a,b\n", "5,6\n"));
+        EXPECT_INT(strlen(content(&f, HN_TABLE_KERNEL_AUTOTUNE, HN_TABLE_CSV)),
+                   cut ? 512 - 1 + 5 : 4 + 4);
+    }
+    teardown(&f);
+}
+
 TEST(many_processes_write_whole_rows_under_one_header) {
     enum { PROCESSES = 8, ROUNDS = 25, ROWS = 4 };
     fixture f;
