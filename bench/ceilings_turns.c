@@ -4,8 +4,6 @@
 
 #include "bench/median.h"
 
-#include "base/team.h"
-
 #include <math.h>
 #include <stdio.h>
 #include <time.h>
@@ -26,22 +24,9 @@ static double now_us(void) {
     return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
 }
 
-typedef struct hand_job {
-    hand_fn *fn;
-    const hand_args *a;
-    int64_t units;
-    int threads;
-} hand_job;
-
-static void run_part(void *context, int k) {
-    const hand_job *j = context;
-    j->fn(j->a, j->units * k / j->threads, j->units * (k + 1) / j->threads);
-}
-
 static double time_of(hand_fn *fn, const hand_args *a, int64_t units, int threads) {
-    static hn_team team; /* as Henry's own kernels have */
     double begin = now_us();
-    hn_team_run(&team, threads, run_part, &(hand_job){fn, a, units, threads});
+    hand_run(fn, a, units, threads);
     return now_us() - begin;
 }
 

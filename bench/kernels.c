@@ -12,7 +12,6 @@
 #include "bench/kernels_by_hand.h"
 #include "bench/median.h"
 
-#include "base/team.h"
 #include "base/trace.h"
 
 #include <math.h>
@@ -185,27 +184,6 @@ static void deinit(trial *t) {
 
 /* --- measuring --- */
 
-typedef struct hand_job {
-    hand_fn *fn;
-    const hand_args *a;
-    int64_t units;
-    int threads;
-} hand_job;
-
-static void run_part(void *context, int k) {
-    const hand_job *j = context;
-    j->fn(j->a, j->units * k / j->threads, j->units * (k + 1) / j->threads);
-}
-
-static void call_hand(const trial *t, hand_fn *fn, const hand_args *a, int64_t units) {
-    if (t->threads == 1) {
-        fn(a, 0, units);
-        return;
-    }
-    static hn_team team; /* as Henry's own kernels have */
-    hn_team_run(&team, t->threads, run_part, &(hand_job){fn, a, units, t->threads});
-}
-
 static int64_t hand_units(const trial *t) {
     return t->kernel->by_columns ? t->cols / 64 : t->kernel->by_strips ? t->rows / 16 : t->rows;
 }
@@ -215,7 +193,7 @@ static double time_hand(trial *t, hand_fn *fn, hand_args *a, int64_t units, bool
                         int burst) {
     a->streaming = streaming;
     int64_t begin = hn_now_ns();
-    for (int k = 0; k < burst; k++) call_hand(t, fn, a, units);
+    for (int k = 0; k < burst; k++) hand_run(fn, a, units, t->threads);
     return (double)(hn_now_ns() - begin) / burst / 1e3;
 }
 
@@ -241,7 +219,7 @@ static hn_status time_henry(trial *t, int burst, double *out_us) {
 static hn_status check(trial *t) {
     double unused, worst = 0, scale = t->kernel->by_columns ? 1 + 1e-2 * (double)t->rows : 1;
     HN_TRY(time_henry(t, 1, &unused));
-    call_hand(t, t->kernel->hand, &t->args, hand_units(t));
+    hand_run(t->kernel->hand, &t->args, hand_units(t), t->threads);
     for (int64_t k = 0; k < count_of(t, t->kernel->output); k++) {
         double difference = fabs((double)t->by_hand[k] - (double)t->by_henry[k]) / scale;
         if (!(difference <= worst)) worst = difference;

@@ -1,6 +1,7 @@
 /* kernels_by_hand.c: see the header. */
 #include "kernels_by_hand.h"
 
+#include "base/team.h"
 #include "hand_vectors.h"
 
 #include <string.h>
@@ -220,4 +221,21 @@ void hand_gather(const hand_args *a, int64_t begin, int64_t end) {
         if (wrong) return;
     }
     fence(a->streaming);
+}
+
+typedef struct hand_job {
+    hand_fn *fn;
+    const hand_args *a;
+    int64_t units;
+    int threads;
+} hand_job;
+
+static void run_part(void *context, int k) {
+    const hand_job *j = context;
+    j->fn(j->a, j->units * k / j->threads, j->units * (k + 1) / j->threads);
+}
+
+void hand_run(hand_fn *fn, const hand_args *a, int64_t units, int threads) {
+    static hn_team team;
+    hn_team_run(&team, threads, run_part, &(hand_job){fn, a, units, threads});
 }

@@ -31,4 +31,8 @@ hand_fn hand_copy;                             /* units: rows */
 /* units: rows, a multiple of 4 a thread */
 hand_fn hand_read;
 
+/* All units, in as many parts as threads, by a team such as Henry's own kernels have. Threads: one at a
+ * time. */
+void hand_run(hand_fn *fn, const hand_args *a, int64_t units, int threads);
+
 #endif
