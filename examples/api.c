@@ -1,6 +1,7 @@
 /* api.c: the C API, task by task. docs/api.md explains these functions with the same lines.
  *
  *     cc api.c $(pkg-config --cflags --libs henry) -o api && ./api data/digits/model.pt2 */
+#include <henry/bench.h>
 #include <henry/henry.h>
 
 #include <inttypes.h>
@@ -204,6 +205,38 @@ static hn_status run_both(hn_module *module, hn_tensor **first, hn_tensor **seco
     return status;
 }
 
+/* ---- which is faster ---- */
+
+/* A module that is called with a number of threads. */
+typedef struct call {
+    hn_module *module;
+    hn_tensor *input, *output;
+    int threads;
+} call;
+
+static hn_status run_call(void *user) {
+    call *c = user;
+    const hn_run_options options = {.threads = c->threads};
+    return hn_module_run_with(c->module, &options, &c->input, 1, &c->output, 1);
+}
+
+/* Is a second thread worth it? */
+static hn_status print_faster(hn_module *module, hn_tensor *input) {
+    call one = {module, input, NULL, 1}, two = {module, input, NULL, 2};
+    const hn_bench_candidate ways[] = {{.name = "one thread", .run = run_call, .user = &one},
+                                       {.name = "two threads", .run = run_call, .user = &two}};
+    const hn_bench_options options = {.budget_ns = 100000000, .noise = 0.05};
+    hn_bench_report *report;
+    hn_status status = hn_bench(&options, ways, 2, &report);
+    hn_tensor_release(one.output);
+    hn_tensor_release(two.output);
+    if (status) return status;
+    const hn_bench_result *won = &report->results[report->winner];
+    printf("%s: %.1f us\n", won->name, won->median_ns / 1e3);
+    hn_bench_report_destroy(report);
+    return NULL;
+}
+
 /* ---- all of it ---- */
 
 static hn_status use_module(hn_module *module) {
@@ -228,6 +261,7 @@ static hn_status use_module(hn_module *module) {
     if (!status) status = run_both(module, &image, &image, 1, both);
     hn_tensor_release(both[0]);
     hn_tensor_release(both[1]);
+    if (!status) status = print_faster(module, image);
     hn_tensor_release(image);
     if (!status) report(hn_module_weights_load(module, "no-such-file.safetensors"));
     return status;

@@ -28,6 +28,7 @@ allowed() {
     bundle) echo "base" ;;
     ops) echo "base" ;;
     runtime) echo "base bundle ops" ;;
+    tune) echo "base runtime" ;;
     cache) echo "base" ;;
     toolchain) echo "base bundle cache" ;;
     service) echo "base cache toolchain" ;;

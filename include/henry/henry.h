@@ -4,6 +4,7 @@
  *     henry/module.h    load what was compiled and run it (libhenry or libhenry_rt)
  *     henry/debug.h     look at the tensors of a run (both)
  *     henry/record.h    what the steps of a program are made of (both)
+ *     henry/bench.h     which of several ways is the fastest (both; not included here)
  *     henry/bundle.h    look at bundle files, sign and verify them (both)
  *     henry/tensor.h, henry/status.h, henry/log.h, henry/version.h: what all of them share (both)
  *

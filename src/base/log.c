@@ -19,8 +19,8 @@
 enum { LEVEL_OFF = -1, LEVEL_BAD = -2, LEVEL_DEFAULT = HN_LOG_WARN };
 
 /* Every area that src/ logs under: tests/environment.sh compares. */
-static const char *const areas[] = {"cache", "log",     "metrics",   "pass", "pt2",
-                                    "run",   "service", "toolchain", "trace"};
+static const char *const areas[] = {"cache", "log",     "metrics",   "pass",  "pt2",
+                                    "run",   "service", "toolchain", "trace", "tune"};
 
 typedef struct area_level {
     hn_str area; /* in the setting's `spec` */

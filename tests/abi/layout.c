@@ -1,5 +1,6 @@
 /* layout.c: structs that programs fill grow at the end: what stood where must stay there. Numbers
  * of machines with pointers of 8 bytes. */
+#include <henry/bench.h>
 #include <henry/henry.h>
 #include <stddef.h>
 
@@ -45,6 +46,13 @@ AT(hn_step_record, has_form, 80);
 AT(hn_step_record, sizes, 168);
 AT(hn_step_record, part, 192);
 AT(hn_step_record, elements, 200);
+AT(hn_bench_options, noise, 8);
+AT(hn_bench_options, sample_ns, 32);
+AT(hn_bench_options, flush, 48);
+AT(hn_bench_options, is_cancelled, 64);
+AT(hn_bench_options, now_ns, 80);
+AT(hn_bench_options, clock_user, 96);
+_Static_assert(sizeof(hn_bench_options) == 104, "add the new member of hn_bench_options here");
 _Static_assert(sizeof(hn_step_record) == 208, "add the new member of hn_step_record here");
 #endif
 
