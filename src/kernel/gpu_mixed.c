@@ -49,7 +49,8 @@ enum { BYTES_OF_ROWS = 64 };
 static const double byte_factor = 0.02;
 
 typedef struct mixed_info {
-    int64_t rows, elems;               /* of the kernel; of the longest phase */
+    int64_t rows, elems; /* of the kernel; of the longest phase, at the hints */
+    int64_t columns;     /* of the longest phase that has some: a number for all calls */
     uint32_t vector, phases, acrosses; /* phases that read from memory */
     int64_t row_bytes, shared_bytes; /* read for 1024 elements: of the row; the same for all rows */
     int64_t column_bytes;            /* of an element's partial results */
@@ -71,6 +72,7 @@ static void add_phase(const planner *pl, const hn_kernel_phase *phase, mixed_inf
     int64_t row = hn_gpu_bytes_read(pl, phase, pl->k->rank ? pl->k->vars[0] : 0, last),
             all = hn_gpu_bytes_read(pl, phase, 0, last);
     if (elems > out->elems) out->elems = elems;
+    if (phase->columns.count && elems > out->columns) out->columns = elems;
     if (vector < out->vector) out->vector = vector;
     if ((all - row) * 1024 > out->shared_bytes) out->shared_bytes = (all - row) * 1024;
     out->phases += row > 0;
@@ -193,12 +195,13 @@ static double predicted_ns(const planner *pl, const mixed_info *info, const layo
     const double busy = (double)l->slabs / facts->multiprocessors;
     double resident = least(resident_groups(pl, info, l, registers), busy);
     if (resident < 1) resident = 1;
+    const int64_t walked = ceil_div(ceil_div(info->elems, l->vector), l->width);
     double taken = l->vector * (l->keeps ? l->unroll : 2), slabs = l->slabs,
-           filled = (double)info->elems / ((double)l->width * l->vector * l->unroll),
+           filled = (double)info->elems / ((double)l->width * l->vector * (double)walked),
            flight =
                least(resident, busy) * threads * taken * filled * (double)info->row_bytes / 1024,
            works = work_of_rows(pl, info, l, resident), moves = memory_of_rows(pl, info, l),
-           steps = l->keeps ? 1 : (double)ceil_div(l->unroll, 2), reads = facts->latency_ns * steps,
+           steps = l->keeps ? 1 : (double)ceil_div(walked, 2), reads = facts->latency_ns * steps,
            again = l->keeps ? 0 : reads * (info->phases - 1) * part_of_latency,
            life = reads + again + works,
            share = least(1, flight / facts->flight_bytes * (l->ahead ? 1 : reads / life));
@@ -253,6 +256,22 @@ static void try_layout(const planner *pl, const mixed_info *info, bool any, layo
     hn_gpu_keep_layout(items, kept, l);
 }
 
+/* What is kept of a row has its vectors in registers; else a thread has those of the columns, and takes
+ * longer phases in several steps. */
+static void try_width(const planner *pl, const mixed_info *info, bool any, layout l, layout *items,
+                      uint32_t *kept) {
+    for (size_t k = 0; k < sizeof kept_rows / sizeof *kept_rows; k++) {
+        const int64_t elems = kept_rows[k].keeps ? info->elems : info->columns,
+                      vectors = ceil_div(ceil_div(elems, info->vector), l.width);
+        if (vectors > VECTORS_MOST) continue;
+        l.unroll = (uint32_t)vectors;
+        l.keeps = kept_rows[k].keeps;
+        l.ahead = kept_rows[k].ahead;
+        l.stages = kept_rows[k].stages;
+        try_layout(pl, info, any, l, items, kept);
+    }
+}
+
 /* `any`: also with more registers than there are, which a compiler puts into memory. */
 static uint32_t list(const planner *pl, const mixed_info *info, bool any, layout *items) {
     const uint32_t most = pl->facts->threads_max;
@@ -261,20 +280,12 @@ static uint32_t list(const planner *pl, const mixed_info *info, bool any, layout
     for (size_t t = 0; t < sizeof group_sizes / sizeof *group_sizes; t++) {
         const uint32_t threads = group_sizes[t];
         for (uint32_t width = 1; width <= threads && threads <= most; width *= 2) {
-            if (ceil_div(vectors, width) > VECTORS_MOST || (width > 1 && width / 2 >= vectors))
-                continue;
-            const layout all = {.width = width,
-                                .rows = threads / width,
-                                .vector = info->vector,
-                                .unroll = (uint32_t)ceil_div(vectors, width),
-                                .slabs = pl->k->slabs};
-            for (size_t k = 0; k < sizeof kept_rows / sizeof *kept_rows; k++) {
-                layout l = all;
-                l.keeps = kept_rows[k].keeps;
-                l.ahead = kept_rows[k].ahead;
-                l.stages = kept_rows[k].stages;
-                try_layout(pl, info, any, l, items, &kept);
-            }
+            if (width > 1 && width / 2 >= vectors) continue;
+            const layout l = {.width = width,
+                              .rows = threads / width,
+                              .vector = info->vector,
+                              .slabs = pl->k->slabs};
+            try_width(pl, info, any, l, items, &kept);
         }
     }
     return kept;

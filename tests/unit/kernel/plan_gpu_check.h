@@ -22,6 +22,7 @@ typedef struct chooser {
     int64_t hint; /* of s0 while it plans; 0: as it is */
     uint32_t number;
     bool any;        /* a kernel has such a plan */
+    bool has_slabs;  /* a kernel takes slabs of rows */
     bool clusters;   /* for gpu_of_clusters */
     bool has_blocks; /* a form has groups of several blocks */
     uint32_t reads;  /* MOVEs from arguments in the last form */
@@ -124,6 +125,7 @@ static hn_status choose(void *context, const hn_program *p, const hn_kernel *k, 
     HN_TRY(hn_form_plans_gpu(p, k, facts_of(c), HN_GPU_PLANS_MAX, arena, scratch, plans, &count));
     if (!count) return HN_ERROR(HN_INTERNAL, "the planner offers nothing");
     c->any |= c->number < count;
+    c->has_slabs |= k->slabs > 0;
     *out = plans[c->number < count ? c->number : count - 1];
     c->has_blocks |= (*out)->blocks > 1;
     c->reads = count_reads(*out);

@@ -137,6 +137,32 @@ TEST(norm_backward_of_any_rows) {
                     11, lengths[c]);
 }
 
+/* A sum of rows beside columns of another length, which need not be the expected one. */
+#define ROWS_BESIDE_COLUMNS(size)                                                                  \
+    "symbol size s0 in [1, 4096] hint %2$d\n"                                                      \
+    "input user %%a : f32[%1$d, " size "] \"a\"\ninput user %%x : f32[%1$d, 48] \"x\"\n"           \
+    "input user %%n : f32[s0] \"n\"\n%%r = sum(%%a, dims=[1], keepdim=true)\n"                     \
+    "%%d = mul(%%x, %%r)\n%%w = sum(%%d, dims=[0], keepdim=false)\noutput user %%d \"\"\n"         \
+    "output user %%w \"\"\noutput user %%n \"\"\n"
+
+TEST(rows_are_of_any_length_beside_columns) {
+    static const int lengths[] = {1, 48, 65, 1031}, hints[] = {1, 4096};
+    const hn_gpu_facts small = HN_TEST_GPU(64, 1);
+    for (size_t c = 0; c < HN_COUNT_OF(lengths); c++)
+        for (size_t h = 0; h < HN_COUNT_OF(hints); h++) {
+            chooser how = {.facts = &small, .hint = hints[h]};
+            check_plans(ROWS_BESIDE_COLUMNS("s0"), 37, lengths[c], &how);
+            EXPECT(how.has_slabs);
+            chooser even = {.facts = &small, .hint = hints[h]};
+            check_plans(ROWS_BESIDE_COLUMNS("4*s0"), 5, lengths[c], &even);
+            EXPECT(even.has_slabs);
+        }
+    /* more than the registers of a group could keep */
+    chooser how = {.facts = &small};
+    check_plans(ROWS_BESIDE_COLUMNS("20001"), 37, 1, &how);
+    EXPECT(how.has_slabs);
+}
+
 /* Threads of a group of the first kernel, which an H200 would run. */
 static uint32_t threads_of_first(const char *graph_text) {
     const hn_gpu_facts *facts = &hn_gpu_facts_sm_90;
