@@ -325,6 +325,7 @@ static hn_status round_of(again *a, bool *out_better) {
     const int64_t gain = was.peak - a->l.peak;
     *out_better = gain >= was.peak / GAIN_PARTS && gain >= s->options->limits->again_min_bytes &&
                   a->moved <= gain * MOVED_FACTOR;
+    s->changed |= *out_better;
     if (*out_better) return NULL;
     undo(a);
     s->groups.items = items;

@@ -323,6 +323,6 @@ hn_status sched_fuse(sched *s) {
         HN_TRY(place_other(s, i));
     }
     HN_TRY(place_waiting(s, &waiting));
-    HN_TRY(fuse_merge_groups(s));
+    HN_TRY(fuse_merge_groups(s, false));
     return hn_sym_status(s->sym);
 }

@@ -31,8 +31,9 @@ hn_status fuse_group_copy(sched *s, const group *from, group *to) HN_MUST_USE;
 void fuse_group_commit(group *g, const group *trial);
 
 /* fuse_merge.c */
-/* After the walk: groups that may be one become one. What is left of the others has no members. */
-hn_status fuse_merge_groups(sched *s) HN_MUST_USE;
+/* After the walk: groups that may be one become one. What is left of the others has no members.
+ * `keeps_peak`: only if hardly more memory is needed at a time then. */
+hn_status fuse_merge_groups(sched *s, bool keeps_peak) HN_MUST_USE;
 
 /* fuse_saved.c: of each buffer, the groups that touched it last. */
 enum { FUSE_CANDIDATES_MAX = 8 };

@@ -11,17 +11,21 @@
  * that does not depend on the first is moved in front of it, and all that does comes behind. An
  * assertion may move up, and what stands behind it stays there: it may be safe only by what the
  * assertion checks. All loops of the second group join a copy of the first, or nothing happens. Where
- * that would keep much more alive for the groups between than it saves, it does not happen either.
+ * that would keep much more alive for the groups between than it saves, it does not happen either; nor,
+ * once the peak of memory has been lowered (again.c), where that would be clearly higher then.
  *
  * Only groups that are near each other are looked at, a bounded number of pairs for each: linear.
  * Source: horizontal fusion of TorchInductor's scheduler, and its rule against peaks of memory. */
+#include "sched/lives.h"
+
 #include "sched/fuse.h"
 
 #include <string.h>
 
 enum {
-    NEAR = 64,    /* groups between two that become one */
-    TRIED_MAX = 3 /* pairs for a group */
+    NEAR = 64,      /* groups between two that become one */
+    TRIED_MAX = 3,  /* pairs for a group */
+    PEAK_PARTS = 32 /* the peak stays, but for one part of so many: again.c makes nothing of less */
 };
 
 /* A buffer that a group touches. */
@@ -45,8 +49,12 @@ typedef struct merge {
         uint32_t read, written;         /* by what depends on the first group: its stamp */
         uint32_t own_read, own_written; /* by the first group itself */
         uint32_t at;                    /* in the list of uses that is being made */
+        uint32_t met;                   /* in a window: its stamp, */
+        uint32_t from, to;              /* and at which places of it */
     } * marks;                          /* per buffer */
-    uint32_t *last; /* per buffer: 1 + the place in the order that touches it last */
+    lives l;                            /* by places in the order, in place of groups */
+    int64_t *alive; /* per place: bytes that are needed from before it to it, or behind it */
+    bool keeps_peak;
     uint32_t stamp;
 } merge;
 
@@ -104,20 +112,31 @@ static bool is_bracket(const merge *m, uint32_t g) {
     return kind != HN_ITEM_LOOP && kind != HN_ITEM_EXTERN && kind != HN_ITEM_ASSERT;
 }
 
+static hn_status find_alive(merge *m) {
+    HN_NEW(m->s->scratch, m->alive, (size_t)m->s->groups.count + 1);
+    for (hn_buf b = 1; b < m->s->p->buffers.count; b++) {
+        const life *u = &m->l.of[b];
+        if (u->first == LIVES_NONE || !life_is_in_memory(u)) continue;
+        m->alive[u->first + 1] += u->bytes;
+        m->alive[u->last + 1] -= u->bytes;
+    }
+    for (uint32_t k = 0; k < m->s->groups.count; k++) m->alive[k + 1] += m->alive[k];
+    return NULL;
+}
+
 static hn_status begin(merge *m) {
     const uint32_t count = m->s->groups.count, buffers = m->s->p->buffers.count;
     HN_NEW(m->s->scratch, m->of, count);
     HN_NEW(m->s->scratch, m->order, count);
     HN_NEW(m->s->scratch, m->region, count);
     HN_NEW(m->s->scratch, m->marks, buffers);
-    HN_NEW(m->s->scratch, m->last, buffers);
+    HN_TRY(lives_find(m->s, &m->l));
     for (uint32_t g = 0; g < count; g++) {
         m->order[g] = g;
         m->region[g] = (g ? m->region[g - 1] : 0) + is_bracket(m, g);
         HN_TRY(add_group(m, g));
-        for (uint32_t k = 0; k < m->of[g].count; k++) m->last[m->of[g].items[k].buffer] = g + 1;
     }
-    return NULL;
+    return find_alive(m);
 }
 
 /* ---- whether two may be one ---- */
@@ -176,10 +195,56 @@ static int64_t longer_alive(const merge *m, uint32_t b) {
     for (uint32_t k = 0; k < its->count; k++) {
         const use *u = &its->items[k];
         if (m->s->p->buffers.items[u->buffer].kind != HN_BUFFER_TEMP) continue;
-        if (u->writes && m->last[u->buffer] > b + 1) bytes += u->bytes;
-        else if (u->reads && !u->writes && m->last[u->buffer] == b + 1) bytes -= u->bytes;
+        if (u->writes && m->l.of[u->buffer].last > b) bytes += u->bytes;
+        else if (u->reads && !u->writes && m->l.of[u->buffer].last == b) bytes -= u->bytes;
     }
     return bytes;
+}
+
+/* The groups of the places from `a` to `b` as they would run: `out_new` by distance, where the two that
+ * become one have the same. */
+static void renumber(const bool *behind, uint32_t distance, uint32_t *out_new) {
+    uint32_t at = 0;
+    for (uint32_t k = 1; k < distance; k++)
+        if (!behind[k]) out_new[k] = at++;
+    out_new[0] = out_new[distance] = at++;
+    for (uint32_t k = 1; k < distance; k++)
+        if (behind[k]) out_new[k] = at++;
+}
+
+static void meet(merge *m, uint32_t g, uint32_t at) {
+    for (uint32_t k = 0; k < m->of[g].count; k++) {
+        struct mark *w = &m->marks[m->of[g].items[k].buffer];
+        if (w->met != m->stamp || at < w->from) w->from = at;
+        if (w->met != m->stamp || at > w->to) w->to = at;
+        w->met = m->stamp;
+    }
+}
+
+/* Whether clearly more memory would be needed at one of the places from `a` to `b` than was at any in the
+ * beginning. */
+static bool raises_peak(merge *m, uint32_t a, uint32_t b, const bool *behind) {
+    uint32_t at[NEAR + 1];
+    int64_t step[NEAR + 2] = {0}, alive = m->alive[a];
+    const int64_t most = m->l.peak + m->l.peak / PEAK_PARTS;
+    renumber(behind, b - a, at);
+    m->stamp++;
+    for (uint32_t k = a; k <= b; k++) meet(m, m->order[k], at[k - a]);
+    for (uint32_t k = a; k <= b; k++)
+        for (uint32_t e = 0; e < m->of[m->order[k]].count; e++) {
+            const hn_buf buffer = m->of[m->order[k]].items[e].buffer;
+            const life *u = &m->l.of[buffer];
+            struct mark *w = &m->marks[buffer];
+            const bool was = u->first<a, is_later = u->last> b;
+            if (w->met != m->stamp) continue;
+            w->met = 0;
+            if (!was && !is_later && w->from == w->to) continue;
+            if (!was) step[w->from] += u->bytes;
+            if (!is_later) step[w->to + 1] -= u->bytes;
+        }
+    for (uint32_t k = 0; k < b - a; k++)
+        if ((alive += step[k]) > most) return true;
+    return false;
 }
 
 /* ---- candidates ---- */
@@ -258,6 +323,29 @@ static hn_status join_all(merge *m, uint32_t first, uint32_t second, hn_refusal_
     return NULL;
 }
 
+/* Who touches what at the places from `a` to `b`, in their new order. */
+static void note_window(merge *m, uint32_t a, uint32_t b) {
+    for (uint32_t k = a; k <= b; k++)
+        for (uint32_t e = 0; e < m->of[m->order[k]].count; e++) {
+            life *u = &m->l.of[m->of[m->order[k]].items[e].buffer];
+            if (u->last <= b) u->last = k;
+        }
+    for (uint32_t k = b + 1; k-- > a;)
+        for (uint32_t e = 0; e < m->of[m->order[k]].count; e++) {
+            life *u = &m->l.of[m->of[m->order[k]].items[e].buffer];
+            if (u->first >= a) u->first = k;
+        }
+    for (uint32_t k = a; k < b; k++) {
+        m->alive[k + 1] = m->alive[k];
+        for (uint32_t e = 0; e < m->of[m->order[k]].count; e++) {
+            const life *u = &m->l.of[m->of[m->order[k]].items[e].buffer];
+            if (!life_is_in_memory(u)) continue;
+            if (u->first == k) m->alive[k + 1] += u->bytes;
+            if (u->last == k) m->alive[k + 1] -= u->bytes;
+        }
+    }
+}
+
 /* Both groups are at the place where all that depends on the first begins. */
 static void move(merge *m, uint32_t a, uint32_t b, const bool *behind) {
     uint32_t kept[NEAR], count = 0, at = a;
@@ -268,11 +356,7 @@ static void move(merge *m, uint32_t a, uint32_t b, const bool *behind) {
     m->order[at++] = first;
     m->order[at++] = second; /* which is empty */
     memcpy(&m->order[at], kept, count * sizeof *kept);
-    for (uint32_t k = a; k <= b; k++)
-        for (uint32_t e = 0; e < m->of[m->order[k]].count; e++) {
-            uint32_t *last = &m->last[m->of[m->order[k]].items[e].buffer];
-            if (*last <= b + 1) *last = k + 1;
-        }
+    note_window(m, a, b);
 }
 
 static hn_status try_pair(merge *m, const pair *p, uint32_t b, bool *out_merged) {
@@ -283,7 +367,9 @@ static hn_status try_pair(merge *m, const pair *p, uint32_t b, bool *out_merged)
     hn_refusal_reason why = HN_REFUSED_NONE;
     if (!find_behind(m, p->at, b, behind)) return NULL;
     const int64_t longer = b - p->at > 1 ? longer_alive(m, b) : 0;
-    if (fuse_costs_memory(m->s, longer, p->what.bytes)) why = HN_REFUSED_MEMORY;
+    if (fuse_costs_memory(m->s, longer, p->what.bytes) ||
+        (m->keeps_peak && raises_peak(m, p->at, b, behind)))
+        why = HN_REFUSED_MEMORY;
     if (!why) HN_TRY(join_all(m, first, second, &why));
     *out_merged = !why;
     if (why == HN_REFUSED_MEMORY) return fuse_refuse(m->s, &p->what, origin, why);
@@ -307,8 +393,8 @@ static hn_status reorder_groups(merge *m) {
     return NULL;
 }
 
-hn_status fuse_merge_groups(sched *s) {
-    merge m = {.s = s};
+hn_status fuse_merge_groups(sched *s, bool keeps_peak) {
+    merge m = {.s = s, .keeps_peak = keeps_peak};
     if (s->options->no_fusion || s->groups.count < 2) return NULL;
     HN_TRY(begin(&m));
     for (uint32_t b = 1; b < s->groups.count; b++) {

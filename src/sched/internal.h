@@ -76,6 +76,7 @@ typedef struct sched {
     uint32_t *writers;
     /* loops may not join groups before this one: conditionals bracket them */
     uint32_t barrier;
+    bool changed; /* remade.c or again.c has changed what groups read */
     hn_schedule *out;
 } sched;
 

@@ -160,6 +160,7 @@ static hn_status compute(remade *r, hn_buf b, const hn_loop *loop, const uint32_
                 HN_TRY(lives_add_read(&r->l, loop->body.items[k].buffer, readers[n]));
     }
     r->s->out->computed_again++;
+    r->s->changed = true;
     return NULL;
 }
 

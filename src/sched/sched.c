@@ -47,6 +47,9 @@ static hn_status plan_group(sched *s, group *g) {
     return NULL;
 }
 
+/* Groups read less, or more, than when they were formed. */
+static hn_status merge_changed(sched *s) { return s->changed ? fuse_merge_groups(s, true) : NULL; }
+
 hn_status hn_schedule_program(hn_program *program, const hn_sched_options *options, hn_arena *arena,
                               hn_arena *scratch, hn_schedule *out) {
     *out = (hn_schedule){0};
@@ -61,6 +64,7 @@ hn_status hn_schedule_program(hn_program *program, const hn_sched_options *optio
     HN_TRY(sched_fuse(&s));
     HN_TRY(sched_remade(&s));
     HN_TRY(sched_again(&s));
+    HN_TRY(merge_changed(&s));
     if (options->fused) hn_program_print(program, options->fused);
     HN_TRY(count_uses(&s));
     for (uint32_t k = 0; k < s.groups.count; k++) HN_TRY(plan_group(&s, &s.groups.items[k]));

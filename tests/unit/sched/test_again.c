@@ -138,6 +138,16 @@ TEST(a_cheap_value_is_made_once_more_for_a_call) {
                  NULL, "call, -2+3, call, call, call, -2+9, call, call", 2, 3, 9);
 }
 
+/* It joins a kernel that reads the same, and not that of the first one: then it would be alive at the
+ * peak again. */
+TEST(what_is_made_once_more_joins_a_kernel_behind_the_peak) {
+    EXPECT_STEPS(
+        BUFFERS MATMUL("b2", "b1", "b1") TWICE MATMUL("b4", "b3", "b1") MATMUL("b5", "b4", "b1")
+            MATMUL("b6", "b5", "b1") MATMUL("b7", "b6", "b3") POINTS LOAD("1", "b2")
+                LOAD("2", "b6") "  %3 = mul(%1, %2) : f32\n" STORE("b8", "3") RESULT RESULT_OF_8,
+        NULL, "call, -2+3, call, call, call, -2+8+9, call", 2, 3, 8, 9);
+}
+
 /* What is the same for a whole row is computed once for it, so it does not make an element costly. */
 #define TIMES_TANH_OF_ROW                                                                          \
     POINTS LOAD("1", "b2") "  %2 = b1[i0] : f32\n  %3 = tanh(%2) : f32\n"                          \
