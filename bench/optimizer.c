@@ -190,6 +190,7 @@ static void run_part(void *context, int part) {
 static double run_hand(subject *s, bool plain) {
     const int64_t begin = hn_now_ns();
     hn_team_run(&s->team, s->threads, run_part, &(hand_job){s, plain});
+    hn_team_end(&s->team); /* or it counts as a caller beside Henry's */
     return (double)(hn_now_ns() - begin) / 1e6;
 }
 
