@@ -64,6 +64,7 @@ words src/ir/{parse,print,text,lex}.c src/ir/{ops,aten,dtypes}.def >"$out/ir_tex
 cp "$out/ir_text.dict" "$out/hnir.dict"
 words src/ir/{loop_parse,loop_print,sop_text}.c src/ir/{ops,dtypes}.def include/henry/abi/extern_abi.h >"$out/loop_text.dict"
 words src/kernel/{parse,print}.c src/ir/sop_text.c src/ir/{ops,dtypes}.def >"$out/form_text.dict"
+words src/tune/record*.c >"$out/tuning.dict"
 words src/front/pt2/*.c >"$out/pt2.dict"
 cp "$out/pt2.dict" "$out/json.dict"
 cp "$out/pt2.dict" "$out/expr.dict"
