@@ -22,7 +22,9 @@
 #ifndef HENRY_BENCH_H
 #define HENRY_BENCH_H
 
+#include "henry/abi/kernel_abi.h"
 #include "henry/status.h"
+#include "henry/tensor.h"
 
 #include <stdint.h>
 
@@ -144,6 +146,102 @@ HN_API void hn_bench_report_destroy(hn_bench_report *report);
  * the end, the first one that the fastest does not certainly lead by more than `noise` (0.01: 1 %).
  * `count`: no candidate was left. It depends on nothing but `state`, `median_ns` and `ratio_low`. */
 HN_API uint32_t hn_bench_winner(const hn_bench_result *results, uint32_t count, double noise);
+
+/* ---- kernels ---- */
+
+/* What kernels do with an argument. */
+typedef enum hn_bench_access {
+    HN_BENCH_READ = 0,
+    HN_BENCH_WRITE = 1,  /* all or parts of it; what is there before does not matter */
+    HN_BENCH_UPDATE = 2, /* reads what is there, and writes: it is restored behind each call */
+    HN_BENCH_SCRATCH = 3 /* whatever they like: it is neither compared nor restored */
+} hn_bench_access;
+
+/* A tensor that kernels get. Its elements are made up: floats of ordinary size, of either sign (or
+ * positive, where the results would be NaN or infinite otherwise); whole numbers from 1 to 7 (or 0,
+ * where a kernel finds an index out of bounds otherwise); bools of either kind. */
+typedef struct hn_bench_arg {
+    hn_scalar_type type;
+    uint32_t rank;
+    const int64_t *sizes;
+    const int64_t *strides; /* elements, not negative; NULL: row-major */
+    /* of element 0, from memory that is aligned to 64 bytes, or as the device does it */
+    int64_t offset_bytes;
+    /* 1 + the number of an earlier argument whose memory it lies in, from which `offset_bytes` counts:
+     * a result in place, or one tensor that is passed twice. 0: memory of its own */
+    uint32_t same_as;
+    hn_bench_access access;
+    /* of whole numbers: they are indices from 0 to index_limit - 1. 0: they are not */
+    int64_t index_limit;
+    /* in place of made-up elements: those from the first one in memory to the last, as strides lay
+     * them out */
+    const void *content;
+} hn_bench_arg;
+
+/* Where an argument of a kernel's function begins. */
+typedef struct hn_bench_place {
+    uint32_t arg;         /* of the subject */
+    int64_t offset_bytes; /* from element 0 of it */
+} hn_bench_place;
+
+/* A call of a function that was compiled. */
+typedef struct hn_bench_launch {
+    /* What the device loads (of the CPU a shared object), and the function's name in it ... */
+    const void *code;
+    size_t code_len;
+    const char *symbol;
+    hn_kernel_fn fn;              /* ... or, of the CPU, the function itself */
+    const hn_bench_place *places; /* the function's arguments, in order */
+    uint32_t place_count;
+    const long long *params; /* whole numbers behind them */
+    uint32_t param_count;
+    long long extent;      /* of the CPU: iterations, which threads share; 0: nothing is called */
+    int64_t grain;         /* of the CPU: fewest of them worth a thread of their own; 0: never */
+    int64_t groups[3];     /* of other devices */
+    uint32_t threads[3];   /* of a group */
+    int64_t shared_bytes;  /* of a group */
+    int64_t scratch_bytes; /* memory for each thread or group; zeros before the first call */
+} hn_bench_launch;
+
+/* A form of a kernel. Each has arguments and scratch memory of its own. */
+typedef struct hn_bench_kernel {
+    const char *name;
+    const hn_bench_launch *launches; /* one after the other; read behind `build` */
+    uint32_t launch_count;
+    /* In place of launches, on the CPU: the work, given the address of element 0 of each argument of
+     * the subject. */
+    hn_status (*run)(void *user, void *const *args);
+    /* Once, before the first call: makes the code, and may fill in the launches. NULL: it is there. */
+    hn_status (*build)(void *user);
+    void *user; /* of both */
+} hn_bench_kernel;
+
+/* What kernels are to do. */
+typedef struct hn_bench_subject {
+    const hn_bench_arg *args;
+    uint32_t arg_count;
+    hn_device device;
+    int threads;  /* of the CPU; 0: as many as a run has by default */
+    bool is_cold; /* the caches have nothing of the arguments when a call begins */
+    /* Makes of the arguments' elements, in memory of the host and by the addresses of element 0, what a
+     * kernel has to make of them. HN_INVALID_ARGUMENT: an index is out of bounds. NULL, or
+     * HN_UNSUPPORTED: what the first form makes that runs is right. */
+    hn_status (*reference)(void *user, void *const *args);
+    void *reference_user;
+} hn_bench_subject;
+
+/* Times forms of one kernel by hn_bench, on arguments that are made up. Before a form may win it has to
+ * give the right result: whole numbers exactly; floats within what other orders of the same sum
+ * differ by, as the differences of assert_close for their type allow. It may change nothing else. A form
+ * that does not compile, load or run, or is wrong, is out of the race. Devices with a clock tell the
+ * time themselves.
+ * `options` may be NULL. With one kernel nothing is called.
+ * Errors: as hn_bench; invalid-argument for arguments that cannot be, and for kernels that find an
+ * index out of bounds whatever the arguments hold; not-found without the device; device;
+ * out-of-memory. */
+HN_API hn_status hn_bench_kernels(const hn_bench_options *options, const hn_bench_subject *subject,
+                                  const hn_bench_kernel *kernels, uint32_t count,
+                                  hn_bench_report **out_report) HN_MUST_USE;
 
 /* "first", "budget": a word for logs and tables. "unknown" for other numbers. */
 HN_API const char *hn_bench_end_name(hn_bench_end end);

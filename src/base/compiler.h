@@ -12,4 +12,13 @@
 #define HN_TYPE_OF(expr)   __typeof__(expr)
 #define HN_COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
+/* Takes a line of 64 bytes out of all caches. Without such an instruction it stays. */
+#if defined(__x86_64__)
+#define HN_EVICT_LINE(at) __builtin_ia32_clflush(at)
+#elif defined(__aarch64__)
+#define HN_EVICT_LINE(at) __asm__ volatile("dc civac, %0" : : "r"(at) : "memory")
+#else
+#define HN_EVICT_LINE(at) ((void)(at))
+#endif
+
 #endif

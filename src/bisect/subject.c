@@ -1,6 +1,8 @@
 /* subject.c: see the header. */
 #include "bisect/subject.h"
 
+#include "tune/match.h"
+
 #include <string.h>
 
 hn_status hn_subject_init(hn_subject *s, const char *path, const hn_subject_options *options) {
@@ -202,9 +204,7 @@ hn_status hn_build_evaluate(hn_subject *s, hn_build *b, hn_arena *arena, hn_resu
 /* --- right or wrong --- */
 
 double hn_subject_tolerance(hn_dtype dtype, double largest) {
-    const hn_dtype_info *facts = hn_dtype_facts(dtype);
-    if (!hn_dtype_is_float(dtype)) return 0;
-    return (facts->size_bytes == 2 ? 4 : 100) * (facts->rtol * largest + facts->atol * 1e-3);
+    return hn_match_tolerance((hn_scalar_type)dtype, largest);
 }
 
 static bool is_right(const hn_subject *s, const hn_ref_tensor *got, const hn_ref_tensor *want,

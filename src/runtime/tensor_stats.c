@@ -134,7 +134,7 @@ static inline float from_bf16(uint16_t h) {
         return;                                                                                    \
     }
 
-static void to_doubles(hn_scalar_type type, const void *raw, int64_t count, double *out) {
+void hn_stats_to_doubles(hn_scalar_type type, const void *raw, int64_t count, double *out) {
     switch (type) {
     case HN_F64: EACH(double, x[k])
     case HN_F32: EACH(float, (double)x[k])
@@ -167,12 +167,12 @@ static void look(hn_scalar_type type, const void *raw, int64_t count, part *out)
         good = look_floats(floats, count, out);
         break;
     default: /* integers are finite, and so is the sum of a block of their squares */
-        to_doubles(type, raw, count, wide);
+        hn_stats_to_doubles(type, raw, count, wide);
         (void)look_doubles(wide, count, out);
         return;
     }
     if (HN_LIKELY(good)) return;
-    to_doubles(type, raw, count, wide);
+    hn_stats_to_doubles(type, raw, count, wide);
     look_slowly(wide, count, out);
 }
 
@@ -296,7 +296,7 @@ static double value_at(const walk *w, int64_t index) {
     const uint8_t *at = row_at(w, index / size);
     double value;
     at += index % size * w->strides[w->rank - 1] * (int64_t)w->elem_bytes;
-    to_doubles(w->type, at, 1, &value);
+    hn_stats_to_doubles(w->type, at, 1, &value);
     return value;
 }
 

@@ -53,6 +53,9 @@ AT(hn_bench_options, is_cancelled, 64);
 AT(hn_bench_options, now_ns, 80);
 AT(hn_bench_options, clock_user, 96);
 _Static_assert(sizeof(hn_bench_options) == 104, "add the new member of hn_bench_options here");
+AT(hn_bench_subject, device, 12);
+AT(hn_bench_subject, reference, 32);
+_Static_assert(sizeof(hn_bench_subject) == 48, "add the new member of hn_bench_subject here");
 _Static_assert(sizeof(hn_step_record) == 208, "add the new member of hn_step_record here");
 #endif
 
