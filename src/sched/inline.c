@@ -100,3 +100,80 @@ hn_status loop_inline(sched *s, hn_loop *loop, const hn_loop *producer) {
     loop->store.value = map[loop->store.value];
     return NULL;
 }
+
+/* ---- pieces ---- */
+
+hn_expr loop_piece_of(sched *s, const loop_pieces *from, hn_expr index) {
+    return hn_sym_mod(s->sym, hn_sym_floordiv(s->sym, index, hn_sym_int(s->sym, from->step)),
+                      hn_sym_int(s->sym, from->count));
+}
+
+bool loop_point_in_piece(sched *s, const loop_pieces *from, uint32_t piece, hn_expr index,
+                         hn_expr *out_at) {
+    hn_sym *sym = s->sym;
+    const hn_expr away = hn_sym_sub(sym, hn_sym_int(sym, piece), loop_piece_of(s, from, index));
+    return loop_point_of(s, from->loops[piece],
+                         hn_sym_add(sym, index, hn_sym_mul(sym, away, hn_sym_int(sym, from->step))),
+                         out_at);
+}
+
+static hn_status put_op(rewrite *r, hn_sop op, hn_sid *out) {
+    *out = hn_body_add(r->s->arena, &r->body, &op);
+    return *out ? NULL
+                : HN_ERROR(HN_OUT_OF_MEMORY, "out of memory while computing what a loop reads");
+}
+
+/* where(it is this piece, its value, `*other`) in place of `*other`. */
+static hn_status put_choice(rewrite *r, hn_expr which, uint32_t piece, hn_sid value,
+                            hn_sid *other) {
+    hn_sid index, number, is_it;
+    const hn_dtype dtype = r->body.items[value].dtype;
+    HN_TRY(
+        put_op(r, (hn_sop){.kind = HN_SOP_INDEX, .dtype = HN_DTYPE_I64, .index = which}, &index));
+    HN_TRY(
+        put_op(r, (hn_sop){.kind = HN_SOP_CONST, .dtype = HN_DTYPE_I64, .imm.i = piece}, &number));
+    HN_TRY(put_op(
+        r,
+        (hn_sop){
+            .kind = HN_SOP_ELEM, .op = HN_OP_EQ, .dtype = HN_DTYPE_BOOL, .args = {index, number}},
+        &is_it));
+    return put_op(
+        r,
+        (hn_sop){
+            .kind = HN_SOP_ELEM, .op = HN_OP_WHERE, .dtype = dtype, .args = {is_it, value, *other}},
+        other);
+}
+
+/* The value of the buffer at an index, in place of a load of it. */
+static hn_status put_pieces(rewrite *r, const loop_pieces *from, hn_expr index, hn_sid *out) {
+    const hn_expr which = loop_piece_of(r->s, from, index);
+    int64_t only = -1;
+    *out = 0;
+    (void)hn_sym_is_int(r->s->sym, which, &only);
+    for (uint32_t k = from->count; k-- > 0;) {
+        hn_expr at[HN_MAX_RANK];
+        hn_sid value;
+        if (only >= 0 && only != k) continue;
+        (void)loop_point_in_piece(r->s, from, k, index, at); /* it has been asked before */
+        r->producer = from->loops[k];
+        HN_TRY(put_producer(r, at, &value));
+        if (!*out) *out = value;
+        else HN_TRY(put_choice(r, which, k, value, out));
+    }
+    return NULL;
+}
+
+hn_status loop_inline_pieces(sched *s, hn_loop *loop, hn_buf b, const loop_pieces *from) {
+    rewrite r = {.s = s};
+    hn_sid *map;
+    HN_NEW(s->scratch, map, loop->body.count);
+    for (hn_sid k = 1; k < loop->body.count; k++) {
+        const hn_sop *op = &loop->body.items[k];
+        if (op->kind == HN_SOP_LOAD && op->buffer == b)
+            HN_TRY(put_pieces(&r, from, op->index, &map[k]));
+        else HN_TRY(put(&r, op, map, &map[k]));
+    }
+    loop->body = r.body;
+    loop->store.value = map[loop->store.value];
+    return NULL;
+}

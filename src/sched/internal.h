@@ -184,6 +184,29 @@ bool loop_can_inline(sched *s, const hn_loop *loop, const hn_loop *producer);
  * told. */
 hn_status loop_inline(sched *s, hn_loop *loop, const hn_loop *producer) HN_MUST_USE;
 
+enum { LOOP_PIECES_MAX = 4 };
+
+/* POINTWISE loops over the same variables that store to one buffer: the first at an index, each other one
+ * `step` elements behind the one before. */
+typedef struct loop_pieces {
+    uint32_t count;
+    int64_t step;
+    const hn_loop *loops[LOOP_PIECES_MAX];
+} loop_pieces;
+
+/* Which of them stores element `index`, if one of them does. */
+hn_expr loop_piece_of(sched *s, const loop_pieces *from, hn_expr index);
+/* The point of a piece that is as far from its beginning as element `index` from that of its own one. False
+ * when it cannot be told. */
+bool loop_point_in_piece(sched *s, const loop_pieces *from, uint32_t piece, hn_expr index,
+                         hn_expr *out_at);
+/* `loop` computes what it loads of `b`. All of its loads must have such points in all pieces. */
+hn_status loop_inline_pieces(sched *s, hn_loop *loop, hn_buf b,
+                             const loop_pieces *from) HN_MUST_USE;
+
+/* pieces.c: before that. */
+hn_status sched_pieces(sched *s) HN_MUST_USE;
+
 /* crossed.c: before fusion. */
 hn_status sched_crossed(sched *s) HN_MUST_USE;
 

@@ -60,6 +60,7 @@ hn_status hn_schedule_program(hn_program *program, const hn_sched_options *optio
                .options = options,
                .out = out};
     HN_TRY(sched_calls(&s));
+    HN_TRY(sched_pieces(&s));
     HN_TRY(sched_crossed(&s));
     HN_TRY(sched_fuse(&s));
     HN_TRY(sched_remade(&s));
