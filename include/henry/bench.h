@@ -144,7 +144,7 @@ HN_API void hn_bench_report_destroy(hn_bench_report *report);
 
 /* The winner among results, of a report or of a record of one: of the candidates that were left until
  * the end, the first one that the fastest does not certainly lead by more than `noise` (0.01: 1 %).
- * `count`: no candidate was left. It depends on nothing but `state`, `median_ns` and `ratio_low`. */
+ * `count`: no candidate was left. It depends on nothing but `state`, `ratio` and `ratio_low`. */
 HN_API uint32_t hn_bench_winner(const hn_bench_result *results, uint32_t count, double noise);
 
 /* ---- kernels ---- */

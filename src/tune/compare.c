@@ -65,7 +65,7 @@ static double time_of(const hn_race *race, const hn_runner *r) {
     return samples ? i.median : r->warm_ns;
 }
 
-uint32_t hn_race_fastest(const hn_race *race) {
+static uint32_t least_median(const hn_race *race) {
     uint32_t best = race->count;
     double best_ns = 0;
     for (uint32_t k = 0; k < race->count; k++) {
@@ -74,6 +74,33 @@ uint32_t hn_race_fastest(const hn_race *race) {
         if (best < race->count && !(ns < best_ns)) continue;
         best = k;
         best_ns = ns;
+    }
+    return best;
+}
+
+/* The one that is furthest ahead of candidate `of`, by the rounds that both have; `of` if none is. */
+static uint32_t furthest_ahead(const hn_race *race, uint32_t of) {
+    uint32_t best = of;
+    double least = 1;
+    for (uint32_t k = 0; k < race->count; k++) {
+        const hn_runner *r = &race->runners[k];
+        if (r->state != HN_BENCH_LEFT) continue;
+        const hn_interval i = hn_runner_ratio(race, r, &race->runners[of]);
+        if (!(i.median > 0 && i.median < least)) continue;
+        best = k;
+        least = i.median;
+    }
+    return best;
+}
+
+/* Medians of times that were not taken together may mislead where the machine's speed changes: the
+ * ratios decide. They may also go round in circles, so there are so many steps at most. */
+uint32_t hn_race_fastest(const hn_race *race) {
+    uint32_t best = least_median(race);
+    for (uint32_t k = 0; k < race->count && best < race->count; k++) {
+        const uint32_t ahead = furthest_ahead(race, best);
+        if (ahead == best) break;
+        best = ahead;
     }
     return best;
 }
@@ -108,7 +135,7 @@ uint32_t hn_bench_winner(const hn_bench_result *results, uint32_t count, double 
     uint32_t fastest = count;
     for (uint32_t k = 0; k < count; k++)
         if (results[k].state == HN_BENCH_LEFT &&
-            (fastest == count || results[k].median_ns < results[fastest].median_ns))
+            (fastest == count || results[k].ratio < results[fastest].ratio))
             fastest = k;
     for (uint32_t k = 0; k < fastest && fastest < count; k++)
         if (results[k].state == HN_BENCH_LEFT &&

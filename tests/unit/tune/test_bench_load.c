@@ -48,8 +48,8 @@ TEST(others_at_work_do_not_change_the_winner) {
         EXPECT_INT(report->winner, 1);
         if (report->winner != 1)
             fprintf(stderr, "%s: ratio %g, %g to %g, %u samples, %u disturbed\n",
-                    hn_bench_end_name(report->end), r[0].ratio, r[0].ratio_low, r[0].ratio_high,
-                    r[0].samples, r[0].disturbed);
+                    hn_bench_end_name(report->end), r[1].ratio, r[1].ratio_low, r[1].ratio_high,
+                    r[1].samples, r[1].disturbed);
         hn_bench_report_destroy(report);
     }
     for (int k = 0; k < rivals; k++) {

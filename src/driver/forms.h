@@ -1,0 +1,58 @@
+/* forms.h: the forms of a kernel of the schedule beside each other on this machine: what they have in
+ * common as a subject of the benchmarker (henry/bench.h), how each is called, and their race. */
+#ifndef HN_DRIVER_FORMS_H
+#define HN_DRIVER_FORMS_H
+
+#include "driver/driver.h"
+#include "henry/bench.h"
+#include "ir/loop_interp.h"
+
+/* A result that lies over what the kernel reads (hn_kernel_code.over), where the program has it so. */
+typedef struct hn_forms_over {
+    hn_buf result, over;
+} hn_forms_over;
+
+typedef struct hn_forms_subject {
+    hn_bench_subject face;
+    const hn_program *program;
+    const hn_kernel *kernel;
+    hn_ref_sizes sizes;
+    hn_buf *buffers;    /* per argument; 0: the workspace of an operation of several kernels */
+    int64_t *arg_bytes; /* per argument: from element 0 to behind the last one */
+    hn_line line;       /* what the kernel is to compute, for its reference */
+} hn_forms_subject;
+
+/* What `count` printed forms of a kernel have in common, for one set of sizes. Device, threads and
+ * caches are the caller's to set in `face`. The reference takes small sizes. Owns: lists live in
+ * `arena`; `sizes`, the program and the kernel are borrowed. Errors: unsupported when a size is known
+ * only as the program runs. */
+hn_status hn_forms_subject_init(const hn_program *program, const hn_kernel *kernel,
+                                const hn_ref_sizes *sizes, const hn_kernel_code *codes,
+                                uint32_t count, hn_arena *arena, hn_forms_subject *out) HN_MUST_USE;
+/* The result and what it lies over become one memory. Errors: invalid-argument when one of them is
+ * none of the subject's. */
+hn_status hn_forms_subject_share(hn_forms_subject *s, hn_forms_over over) HN_MUST_USE;
+/* How a form is called for these sizes: all but its code. */
+hn_status hn_forms_launch(const hn_forms_subject *s, const hn_kernel_code *code, hn_arena *arena,
+                          hn_bench_launch *out) HN_MUST_USE;
+
+typedef struct hn_forms_options {
+    hn_ref_sizes sizes;
+    const hn_form *const *forms; /* the one that is expected to be the fastest in front */
+    uint32_t count;
+    const hn_forms_over *overs;
+    uint32_t over_count;
+    hn_device device; /* that has the target */
+    int threads;      /* as in hn_bench_subject, as is `is_cold` */
+    bool is_cold;
+    const hn_bench_options *bench; /* may be NULL */
+} hn_forms_options;
+
+/* Prints the forms, compiles each in the scope of the driver, and lets them race. A form that the
+ * compiler refuses is out of the race. With one form nothing is compiled or run. Results have the
+ * forms' numbers and shapes as names: "0 rows". Owns: the caller destroys the report.
+ * Errors: as hn_bench_kernels and as those above. */
+hn_status hn_forms_bench(hn_driver *d, const hn_target *target, const hn_kernel *kernel,
+                         const hn_forms_options *options, hn_bench_report **out) HN_MUST_USE;
+
+#endif
