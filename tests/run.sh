@@ -187,6 +187,7 @@ suite_devices() {
     } | run_programs
     share_graphs "$build" 20 --target opencl
     share_graphs "$build" 20 --shared --target opencl
+    share_graphs "$build" 20 --pieces --target opencl
     share_graphs "$build" 2 --loops --target opencl
 }
 
@@ -240,6 +241,9 @@ suite_graphs() {
     share_graphs "$build" 32 --contractions --no-fusion --batch 16
     share_graphs "$build" 64 --loops --batch 16
     share_graphs "$build" 160 --shared --batch 16
+    share_graphs "$build" 160 --pieces --batch 16
+    share_forms "$build" 1000 --pieces
+    share_forms "$build" 1000 --pieces --cpu
     share_forms "$build" 200 --contractions
     share_forms "$build" 200 --contractions --cpu
     for level in $(lower_levels); do

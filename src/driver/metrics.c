@@ -136,6 +136,7 @@ hn_status hn_driver_count(hn_driver *d) {
     count_fusions(d);
     count(d, HN_METRIC_COMPUTED_AGAIN, d->schedule.computed_again);
     count(d, HN_METRIC_SCATTERS_SELECTED, d->program->scatters_selected);
+    count(d, HN_METRIC_CATS_CUT, d->program->cats_cut);
     count(d, HN_METRIC_REDUCTIONS_SPLIT, d->schedule.splits);
     count(d, HN_METRIC_NODES_IMPORTED, d->stats.nodes_imported);
     count(d, HN_METRIC_NODES, d->stats.nodes);

@@ -256,6 +256,7 @@ typedef struct hn_program {
         uint32_t count, cap;
     } index_origins;
     uint32_t scatters_selected; /* that are selects, not loops: for the metrics */
+    uint32_t cats_cut;          /* that are no memory, since their readers are cut: likewise */
 } hn_program;
 
 /* The operation that a target with these (NULL: none) has for a call; NULL: it has none. */

@@ -226,25 +226,6 @@ static hn_sid gen_pad(lower_body *b, const hn_node_info *n, const hn_value_info 
                     gen_number(b, &n->args[1], out->dtype));
 }
 
-/* where(i < size of the first, first[i], second[i - size]): loads stay inside of their piece, and
- * the select hides those of the other one. */
-static hn_sid gen_cat(lower_body *b, const hn_node_info *n, const hn_value_info *out,
-                      const hn_expr *idx) {
-    hn_sym *sym = b->l->sym;
-    const uint32_t dim = (uint32_t)lower_int(b->l, &n->args[1]);
-    const hn_value *xs = n->args[0].as.values;
-    const hn_expr size = info(b, xs[0])->sizes[dim], last = hn_sym_sub(sym, size, b->l->one);
-    hn_expr inner[HN_MAX_RANK];
-    memcpy(inner, idx, out->rank * sizeof *inner);
-    inner[dim] = hn_sym_min(sym, idx[dim], last);
-    const hn_sid first = lower_gen(b, xs[0], inner);
-    inner[dim] = hn_sym_max(sym, hn_sym_sub(sym, idx[dim], size), b->l->zero);
-    const hn_sid second = lower_gen(b, xs[1], inner);
-    const hn_sid is_first =
-        gen_elem(b, HN_OP_LE, HN_DTYPE_BOOL, gen_index(b, idx[dim]), gen_index(b, last), 0);
-    return gen_elem(b, HN_OP_WHERE, out->dtype, is_first, first, second);
-}
-
 static hn_sid gen_gather(lower_body *b, const hn_node_info *n, const hn_expr *idx) {
     hn_value x = n->args[0].as.value;
     const hn_value_info *xi = info(b, x);
@@ -348,7 +329,7 @@ static hn_sid gen_node(lower_body *b, hn_value v, const hn_expr *idx) {
     if (n->op == HN_OP_IOTA) return gen_iota(b, n, out->dtype, idx[0]);
     if (n->op == HN_OP_RANDOM) return gen_random(b, n, out, idx);
     if (n->op == HN_OP_PAD) return gen_pad(b, n, out, idx);
-    if (n->op == HN_OP_CAT) return gen_cat(b, n, out, idx);
+    if (n->op == HN_OP_CAT) return lower_gen_cat(b, n, idx);
     if (n->op == HN_OP_GATHER) return gen_gather(b, n, idx);
     if (n->op == HN_OP_INDEX) return gen_index_op(b, n, idx);
     if (n->op == HN_OP_SCATTER) return gen_select(b, n, out, idx);

@@ -15,6 +15,7 @@ typedef struct lower_value {
     /* size of the expression, saturating */
     uint32_t ops, loads, depth;
     bool costly;   /* holds a transcendental or a gather */
+    bool chooses;  /* of a concatenation that is no memory: readers choose for each element */
     hn_buf chosen; /* of a scatter that is a select: its indices, i64, row-major; 0: of others */
 } lower_value;
 
@@ -40,9 +41,25 @@ typedef struct lower {
     bool *in_place;
 } lower;
 
+enum { LOWER_CUTS_MAX = 64 }; /* pieces of a concatenation whose readers are cut */
+
+/* What a loop that stores elements is to be cut at (cat.c), so that each part reads one piece of a
+ * concatenation. */
+typedef struct lower_cut {
+    const hn_expr *vars; /* of the loop */
+    uint32_t rank;
+    size_t stored_bytes;      /* of an element */
+    uint32_t parts, ways;     /* of the cuts so far: their sum, and how many loops that makes */
+    bool is_cut[HN_MAX_RANK]; /* per variable: so far */
+    /* the next one: variable `var`, so that a part begins at each `at`, ascending; count 0: none */
+    uint32_t var, count;
+    int64_t at[LOWER_CUTS_MAX];
+} lower_cut;
+
 /* A loop body under construction. */
 typedef struct lower_body {
     lower *l;
+    lower_cut *cut; /* NULL: it cannot be cut */
     hn_body body;
     hn_map memo;      /* hash of (value, indices) -> sid */
     bool clamps;      /* the next PAD repeats its border instead of filling it */
@@ -77,6 +94,10 @@ hn_sid lower_gen_const_i(lower_body *b, int64_t value, hn_dtype dtype);
 hn_expr lower_gen_indirect(lower_body *b, const hn_node_info *n, hn_sid value, hn_expr limit,
                            bool wrap);
 
+/* cat.c: the scalar of concatenation `n`, which is no memory. Where b->cut asks for cuts then, the body
+ * is to be dropped, and made for each part. */
+hn_sid lower_gen_cat(lower_body *b, const hn_node_info *n, const hn_expr *idx);
+
 /* realize.c: memory */
 /* A fresh buffer for `v` (with the strides of layout.c, or the recorded ones when `v` is a graph
  * output); state becomes memory. */
@@ -89,7 +110,8 @@ hn_status lower_realize_contiguous(lower *l, hn_value v) HN_MUST_USE;
 hn_status lower_realize_at_start(lower *l, hn_value v) HN_MUST_USE;
 /* Copies `v` into memory with these strides. */
 hn_status lower_realize_in(lower *l, hn_value v, const hn_expr *strides) HN_MUST_USE;
-/* A pointwise loop over the elements of `x` that stores them to `buffer` at offset + strides. */
+/* Pointwise loops over the elements of `x` that store them to `buffer` at offset + strides: one, or one
+ * for each part (lower_cut). */
 hn_status lower_copy_loop(lower *l, hn_value x, hn_buf buffer, hn_expr offset,
                           const hn_expr *strides) HN_MUST_USE;
 void lower_loop_vars(lower *l, hn_loop *loop, const hn_expr *extents, uint32_t count);
@@ -173,7 +195,7 @@ hn_status lower_call_loops(lower *l, hn_extern *call) HN_MUST_USE;
 /* The same for any target. */
 hn_status lower_loops_of(lower *l, hn_extern *call) HN_MUST_USE;
 
-/* nodes.c, cond.c, dynamic.c and externs.c: one function per op, found in the table of lower.c */
+/* nodes.c, cat.c, cond.c, dynamic.c and externs.c: one function per op, found in the table of lower.c */
 typedef hn_status (*lower_fn)(lower *l, const hn_node_info *n);
 /* element-wise, create, pad, gather, index */
 hn_status lower_expression(lower *l, const hn_node_info *n) HN_MUST_USE;

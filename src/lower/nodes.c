@@ -1,4 +1,4 @@
-/* nodes.c: lowering of views, expressions, concatenation, reductions, scans and scatters. */
+/* nodes.c: lowering of views, expressions, reductions, scans and scatters. */
 #include "lower/internal.h"
 
 #include "ir/check.h"
@@ -105,63 +105,6 @@ hn_status lower_view(lower *l, const hn_node_info *n) {
         return lower_view(l, n);
     }
     return lower_expression(l, n);
-}
-
-typedef struct reading {
-    hn_value of;
-    bool is_found;
-} reading;
-
-static void find_value(void *user, hn_value v) {
-    reading *r = user;
-    r->is_found |= v == r->of;
-}
-
-/* Whether what reads `v`, one op, computes element by element. */
-static bool is_read_by_element(const lower *l, hn_value v) {
-    reading r = {.of = v};
-    for (hn_node k = hn_graph_value(l->g, v)->producer + 1; k < l->g->nodes.count; k++) {
-        const hn_node_info *n = &l->g->nodes.items[k];
-        if (n->dead) continue;
-        hn_node_each_value(n, find_value, &r);
-        if (r.is_found) return hn_op_is_elementwise(n->op);
-    }
-    return false;
-}
-
-/* Both pieces are computed for each element: so they are hardly more than a load. Numbers along
- * `dim` are there in any case: a load from a piece of none would be outside of memory. */
-static bool is_cheap_piece(const lower *l, hn_value x, uint32_t dim) {
-    enum { OPS_MAX = 2 };
-    const lower_value *lv = &l->values[x];
-    int64_t size;
-    return hn_sym_is_int(l->sym, hn_graph_value(l->g, x)->sizes[dim], &size) && size > 0 &&
-           (lv->buffer || (lv->ops <= OPS_MAX && lv->loads <= 1 && !lv->costly));
-}
-
-/* Half a row turned and put in front of the other half (rotary positions), say: not worth memory
- * and a kernel of its own where a kernel costs more than a second load. */
-static bool is_choice(const lower *l, hn_value v, const hn_arg *xs, uint32_t dim) {
-    return l->operations && l->operations->chooses_pieces && xs->count == 2 && l->uses[v] == 1 &&
-           !l->output[v] && is_cheap_piece(l, xs->as.values[0], dim) &&
-           is_cheap_piece(l, xs->as.values[1], dim) && is_read_by_element(l, v);
-}
-
-hn_status lower_cat(lower *l, const hn_node_info *n) {
-    hn_value v = n->results[0];
-    const hn_arg *xs = &n->args[0];
-    uint32_t dim = (uint32_t)lower_int(l, &n->args[1]);
-    if (is_choice(l, v, xs, dim)) return lower_expression(l, n);
-    HN_TRY(lower_new_buffer(l, v, NULL));
-    lower_value lv = l->values[v];
-    hn_expr start = l->zero;
-    for (uint32_t k = 0; k < xs->count; k++) {
-        hn_value x = xs->as.values[k];
-        hn_expr offset = hn_sym_add(l->sym, lv.offset, hn_sym_mul(l->sym, start, lv.strides[dim]));
-        HN_TRY(lower_copy_loop(l, x, lv.buffer, offset, lv.strides));
-        start = hn_sym_add(l->sym, start, hn_graph_value(l->g, x)->sizes[dim]);
-    }
-    return NULL;
 }
 
 void lower_split_loop(lower *l, hn_loop *loop, const hn_node_info *n, const bool *is_red,

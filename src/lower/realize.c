@@ -32,26 +32,78 @@ hn_status lower_new_buffer(lower *l, hn_value v, const hn_expr *wanted) {
     return NULL;
 }
 
+/* Elements of a value that are stored, and where. */
+typedef struct copying {
+    hn_value x;
+    hn_buf buffer;
+    hn_expr offset;
+    const hn_expr *strides;
+    uint32_t order[HN_MAX_RANK]; /* dims, as the loop goes */
+} copying;
+
+/* A box of them, which the cuts so far have left. */
+typedef struct box {
+    hn_expr starts[HN_MAX_RANK], extents[HN_MAX_RANK]; /* by the loop's variables */
+    lower_cut cut;
+} box;
+
+static hn_status copy_box(lower *l, const copying *c, const box *of);
+
+/* The parts of a box that is cut. */
+static hn_status copy_parts(lower *l, const copying *c, const box *of, const lower_cut *cut) {
+    box part = *of;
+    const uint32_t var = cut->var;
+    int64_t extent = 0, at = 0;
+    (void)hn_sym_is_int(l->sym, of->extents[var], &extent);
+    part.cut.parts += cut->count + 1;
+    part.cut.ways =
+        cut->is_cut[var] ? part.cut.ways + cut->count : part.cut.ways * (cut->count + 1);
+    part.cut.is_cut[var] = true;
+    for (uint32_t k = 0; k <= cut->count; k++) {
+        const int64_t end = k < cut->count ? cut->at[k] : extent;
+        part.starts[var] = hn_sym_add(l->sym, of->starts[var], hn_sym_int(l->sym, at));
+        part.extents[var] = hn_sym_int(l->sym, end - at);
+        HN_TRY(copy_box(l, c, &part));
+        at = end;
+    }
+    return NULL;
+}
+
+static hn_status copy_box(lower *l, const copying *c, const box *of) {
+    const uint32_t rank = hn_graph_value(l->g, c->x)->rank;
+    hn_loop loop = {.kind = HN_LOOP_POINTWISE, .rank = rank};
+    hn_expr at[HN_MAX_RANK] = {0};
+    lower_cut cut = of->cut;
+    lower_body b;
+    hn_item item;
+    lower_loop_vars(l, &loop, of->extents, rank);
+    for (uint32_t k = 0; k < rank; k++)
+        at[c->order[k]] = hn_sym_add(l->sym, of->starts[k], loop.vars[k]);
+    cut.vars = loop.vars;
+    cut.rank = rank;
+    lower_body_init(&b, l);
+    b.cut = &cut;
+    hn_sid value = lower_gen(&b, c->x, at);
+    if (b.failed) return b.failed;
+    if (cut.count) return copy_parts(l, c, of, &cut);
+    loop.body = b.body;
+    loop.store = (hn_loop_store){.buffer = c->buffer,
+                                 .value = value,
+                                 .index = lower_index_linear(l, c->offset, at, c->strides, rank)};
+    return hn_program_add_loop(l->p, &loop, l->origin, &item);
+}
+
 hn_status lower_copy_loop(lower *l, hn_value x, hn_buf buffer, hn_expr offset,
                           const hn_expr *strides) {
     const hn_value_info *vi = hn_graph_value(l->g, x);
-    hn_loop loop = {.kind = HN_LOOP_POINTWISE, .rank = vi->rank};
-    hn_expr extents[HN_MAX_RANK] = {0}, at[HN_MAX_RANK] = {0};
-    uint32_t order[HN_MAX_RANK];
-    lower_order(vi->rank, lower_are_last(l, strides, vi->rank), order);
-    for (uint32_t k = 0; k < vi->rank; k++) extents[k] = vi->sizes[order[k]];
-    lower_loop_vars(l, &loop, extents, vi->rank);
-    for (uint32_t k = 0; k < vi->rank; k++) at[order[k]] = loop.vars[k];
-    lower_body b;
-    lower_body_init(&b, l);
-    hn_sid value = lower_gen(&b, x, at);
-    if (b.failed) return b.failed;
-    loop.body = b.body;
-    loop.store = (hn_loop_store){.buffer = buffer,
-                                 .value = value,
-                                 .index = lower_index_linear(l, offset, at, strides, vi->rank)};
-    hn_item item;
-    return hn_program_add_loop(l->p, &loop, l->origin, &item);
+    copying c = {x, buffer, offset, strides, {0}};
+    box whole = {.cut = {.ways = 1, .stored_bytes = hn_dtype_facts(vi->dtype)->size_bytes}};
+    lower_order(vi->rank, lower_are_last(l, strides, vi->rank), c.order);
+    for (uint32_t k = 0; k < vi->rank; k++) {
+        whole.extents[k] = vi->sizes[c.order[k]];
+        whole.starts[k] = l->zero;
+    }
+    return copy_box(l, &c, &whole);
 }
 
 /* The node whose loop it is that `v` comes from: views do nothing. In branches the node at hand. */

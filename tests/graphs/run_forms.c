@@ -2,9 +2,9 @@
  * forms are run by their interpreter, the loops before the schedule by theirs, and the outputs
  * compared.
  *
- *     run_forms FROM COUNT [--contractions | --shared] [--cpu] [--best] [--dump]
+ *     run_forms FROM COUNT [--contractions | --shared | --pieces] [--cpu] [--best] [--dump]
  *
- * --contractions, --shared: other kinds of random graphs (support/random_graph.h). The
+ * --contractions, --shared, --pieces: other kinds of random graphs (support/random_graph.h). The
  * processor is a GPU, or with --cpu one with vectors: how long they are, and whether it has caches
  * that the small tensors of tests fill, goes by the seed. Every fourth graph is there twice, so that
  * its kernels become segments. Of the plans that the planner offers for a kernel one is taken by the
@@ -130,9 +130,10 @@ int main(int argc, char **argv) {
     command c;
     uint64_t failed = 0, kernels = 0, bounds = 0, reordered = 0, merged = 0;
     if (!parse_command(argc, argv, &c)) {
-        fprintf(stderr,
-                "usage: %s FROM COUNT [--contractions | --shared] [--cpu] [--best] [--dump]\n",
-                argv[0]);
+        fprintf(
+            stderr,
+            "usage: %s FROM COUNT [--contractions | --shared | --pieces] [--cpu] [--best] [--dump]\n",
+            argv[0]);
         return 2;
     }
     for (uint64_t seed = c.from; seed < c.from + c.count; seed++) {

@@ -1,10 +1,11 @@
 /* run_graphs.c: random graphs of primitives, compiled and run, against the reference interpreter.
  *
- *     run_graphs FROM COUNT [--contractions | --loops | --shared] [--no-fusion | --dump] [--target TARGET] [--kernels]
+ *     run_graphs FROM COUNT [--contractions | --loops | --shared | --pieces] [--no-fusion | --dump] [--target TARGET] [--kernels]
  *                          [--batch N] [--watch SECONDS]
  *
  * --contractions: graphs of the kind with matrix products, convolutions and attention; --loops: of
- * that with loops and conditionals; --shared: of that with much to fuse. --target
+ * that with loops and conditionals; --shared: of that with much to fuse; --pieces: of
+ * that with concatenations. --target
  * compiles for another level than this machine's, or for another device, which then runs the
  * graphs. --watch: in a process that is watched (support/watch.h), a batch takes no longer than
  * SECONDS. --kernels runs kernels alone, on an OpenCL device, or in cuda_run_graphs as CUDA C++ on
@@ -219,7 +220,7 @@ int main(int argc, char **argv) {
     if (!parse_command(argc, argv, &c) || !(c.board = watch_board_create())) {
         fprintf(
             stderr,
-            "usage: %s FROM COUNT [--contractions | --loops | --shared] [--no-fusion | --dump] [--target TARGET] "
+            "usage: %s FROM COUNT [--contractions | --loops | --shared | --pieces] [--no-fusion | --dump] [--target TARGET] "
             "[--kernels] [--batch N] [--watch SECONDS]\n",
             argv[0]);
         return 2;

@@ -1,6 +1,6 @@
 /* run_wrappers.c: random graphs as planned programs, run by the interpreter of wrapper IR.
  *
- *     run_wrappers FROM COUNT [--contractions | --loops | --shared] [--no-fusion] [--target TARGET] [--modules N] [--dump]
+ *     run_wrappers FROM COUNT [--contractions | --loops | --shared | --pieces] [--no-fusion] [--target TARGET] [--modules N] [--dump]
  *
  * Of each graph: the program is verified before and behind the memory plan, and the plan itself; the
  * interpreter gives, with the plan and with memory of its own for each buffer, the same bits, which
@@ -217,7 +217,7 @@ int main(int argc, char **argv) {
     if (!parse_command(argc, argv, &c)) {
         fprintf(
             stderr,
-            "usage: %s FROM COUNT [--contractions | --loops | --shared] [--no-fusion] [--target TARGET] [--modules N] "
+            "usage: %s FROM COUNT [--contractions | --loops | --shared | --pieces] [--no-fusion] [--target TARGET] [--modules N] "
             "[--dump]\n",
             argv[0]);
         return 2;

@@ -110,6 +110,7 @@ void hn_gen_step_contraction(gen *r);
 /* random_shared.c: inputs over the same few dims, in different orders; a node or a few over these. */
 void hn_gen_inputs_shared(gen *r);
 void hn_gen_step_shared(gen *r);
+void hn_gen_step_pieces(gen *r); /* a concatenation */
 
 /* random_loops.c: a loop or a conditional with bodies of several nodes, which may hold others. */
 void hn_gen_step_control(gen *r);

@@ -607,6 +607,19 @@ hn_status hn_random_shared_add(uint64_t seed, hn_graph *g, double *out_tolerance
     return hn_graph_status(g);
 }
 
+hn_status hn_random_pieces_add(uint64_t seed, hn_graph *g, double *out_tolerance) {
+    gen *r;
+    HN_TRY(begin(seed * 0xE7037ED1A0B428DBull + 5, g, &r));
+    hn_gen_inputs_shared(r);
+    for (uint32_t steps = 2 + below(r, 6); steps > 0; steps--) {
+        hn_gen_step_pieces(r);
+        if (chance(r, 60)) hn_gen_step_shared(r);
+        if (chance(r, 8)) hn_gen_step(r);
+    }
+    HN_TRY(add_some_outputs(r, out_tolerance));
+    return hn_graph_status(g);
+}
+
 /* Indexed by hn_random_family. */
 static const struct {
     const char *option; /* behind a space */
@@ -614,7 +627,8 @@ static const struct {
 } families[] = {{"", hn_random_graph_add},
                 {" --contractions", hn_random_contractions_add},
                 {" --loops", hn_random_loops_add},
-                {" --shared", hn_random_shared_add}};
+                {" --shared", hn_random_shared_add},
+                {" --pieces", hn_random_pieces_add}};
 
 bool hn_random_family_named(const char *option, hn_random_family *out) {
     for (size_t k = 1; k < sizeof families / sizeof *families; k++) {

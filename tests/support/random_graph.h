@@ -29,13 +29,17 @@ hn_status hn_random_loops_add(uint64_t seed, hn_graph *g, double *out_tolerance)
 /* And another: much to fuse. Values over the same few dims, which nodes read in several orders. */
 hn_status hn_random_shared_add(uint64_t seed, hn_graph *g, double *out_tolerance) HN_MUST_USE;
 
+/* And another: concatenations of pieces of such values, and what reads them. */
+hn_status hn_random_pieces_add(uint64_t seed, hn_graph *g, double *out_tolerance) HN_MUST_USE;
+
 /* The families of graphs, for programs that are told one by an option: "--contractions", "--loops",
- * "--shared". */
+ * "--shared", "--pieces". */
 typedef enum hn_random_family {
     HN_FAMILY_ANY,
     HN_FAMILY_CONTRACTIONS,
     HN_FAMILY_LOOPS,
-    HN_FAMILY_SHARED
+    HN_FAMILY_SHARED,
+    HN_FAMILY_PIECES
 } hn_random_family;
 /* Whether `option` names a family. */
 bool hn_random_family_named(const char *option, hn_random_family *out);

@@ -170,6 +170,40 @@ static void step_rotate(gen *r) {
     if (n % 2 == 0) add(r, x);
 }
 
+/* A few elements put behind the others, along one dim or two (windows that are shifted), or others put
+ * in front (a token); and perhaps some of what that is, read by an op. */
+static hn_value turned(gen *r, hn_value x, uint32_t d, int64_t head) {
+    const int64_t n = size(r, x, d);
+    hn_value parts[2] = {hn_b_slice(r->g, x, d, num(r, head), num(r, n - head), 1),
+                         hn_b_slice(r->g, x, d, num(r, 0), num(r, head), 1)};
+    return hn_b_cat(r->g, parts, 2, d);
+}
+
+void hn_gen_step_pieces(gen *r) {
+    known x = any_float(r);
+    if (!x.v || !info(r, x.v)->rank) return;
+    const uint32_t rank = info(r, x.v)->rank, d = below(r, rank), e = below(r, rank);
+    const int64_t n = size(r, x.v, d), head = n ? below(r, (uint32_t)n + 1) : 0;
+    if (n < 2 || numel(r, x.v) * 2 > MAX_NUMEL) return;
+    if (chance(r, 50)) {
+        x.v = turned(r, x.v, d, head);
+        if (chance(r, 60) && size(r, x.v, e) > 1)
+            x.v = turned(r, x.v, e, 1 + below(r, (uint32_t)size(r, x.v, e) - 1));
+    } else {
+        hn_value parts[3] = {hn_b_slice(r->g, x.v, d, num(r, 0), num(r, head), 1), x.v,
+                             hn_b_unary(r->g, HN_OP_NEG, x.v)};
+        x.v = hn_b_cat(r->g, parts, 2 + (head < n && chance(r, 20)), d);
+    }
+    if (chance(r, 30)) x.v = hn_b_flip(r->g, x.v, d);
+    if (chance(r, 30)) {
+        const int64_t all = size(r, x.v, d), step = 1 + below(r, 2), from = below(r, 2);
+        if (all > 2)
+            x.v = hn_b_slice(r->g, x.v, d, num(r, from), num(r, (all - from) / step), step);
+    }
+    if (chance(r, 80)) x.v = hn_b_unary(r->g, HN_OP_NEG, x.v);
+    add(r, x);
+}
+
 /* Two dims as one. */
 static void step_merge(gen *r) {
     known x = pick(r);

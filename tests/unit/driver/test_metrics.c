@@ -81,6 +81,15 @@ static const char early[] =
           "  output user %e \"e\"\n  output user %f \"f\"\n");
 
 /* A 1 in each row, and the same into rows that are read. */
+/* 8 rows of 16, their halves turned and multiplied; and a concatenation that leaves the program. */
+static const char half_turned[] =
+    "graph {\ninput user %x : f32[8, 16] \"x\"\ninput user %w : f32[8, 16] \"w\"\n"
+    "%a = slice(%x, dim=1, start=8, size=8, step=1)\n%n = neg(%a)\n"
+    "%b = slice(%x, dim=1, start=0, size=8, step=1)\n%c = cat([%n, %b], dim=1)\n"
+    "%y = mul(%c, %w)\noutput user %y \"\"\n}";
+static const char joined[] =
+    "graph {\ninput user %x : f32[8, 16] \"x\"\n%n = neg(%x)\n%c = cat([%n, %x], dim=1)\n"
+    "output user %c \"\"\n}";
 static const char one_hot[] =
     GRAPH("  input user %i : i64[64, 1] \"i\"\n",
           "  %z = aten.full.default([64, 100], 0.0, dtype=f32) : f32[64, 100]\n"
@@ -146,6 +155,10 @@ TEST(a_counter_is_what_the_program_has_and_0_elsewhere) {
         {"bytes_read", two_updates, product, "x86-64-v3", 4128},
         {"kernels_merged", norm_backward, softmax, "x86-64-v3", 1},
         {"fusions_refused_for_memory", early, two_sizes, "x86-64-v3", -1},
+        {"concatenations_cut", half_turned, joined, "x86-64-v3", 1},
+        {"kernels_generated", half_turned, product, "x86-64-v3", 1},
+        {"bytes_read", half_turned, product, "x86-64-v3", 1024},
+        {"bytes_written", half_turned, product, "x86-64-v3", 512},
     };
     for (size_t k = 0; k < HN_COUNT_OF(rows); k++) {
         hn_metrics m;
