@@ -1,8 +1,9 @@
 /* bench_attention.c: attention as the runtime does it, in microseconds and GFLOP/s.
  *
- *   bench_attention [--threads N] [HEADS,KV_HEADS,M,N,D[,c]]...
+ *   bench_attention [--threads N] [--backward] [HEADS,KV_HEADS,M,N,D[,c]]...
  *
- * c: causal. Without shapes: those of the models.
+ * c: causal. Without shapes: those of the models. --backward: its gradients, five products where the
+ * attention is two.
  *
  * Operands are laid out as models have them: [m, head, d], in one tensor of queries, keys and
  * values. A causal product counts half. Best of many runs. */
@@ -30,54 +31,82 @@ static void run(void *user) {
     if (hn_ext_run(&j->call, j->scratch)) exit(1);
 }
 
-static void measure(const shape *s, int threads) {
-    const int64_t q = s->heads * s->d, kv = s->kv_heads * s->d, d = s->d;
-    double scale = 1 / sqrt((double)d);
-    int64_t p[HN_ATTENTION_PARAM_COUNT] = {
-        1,    s->heads, s->kv_heads, s->m,
-        s->n, d,        d,           [HN_ATTENTION_Q] = 0,
-        d,    q,        1,           [HN_ATTENTION_K] = 0,
-        d,    kv,       1,           [HN_ATTENTION_V] = 0,
-        d,    kv,       1,           [HN_ATTENTION_OUT] = 0,
-        d,    q,        1,           [HN_ATTENTION_CAUSAL] = s->causal};
-    memcpy(&p[HN_ATTENTION_SCALE], &scale, sizeof scale);
-    float *memory[4] = {bench_floats((size_t)(s->m * q), 1), bench_floats((size_t)(s->m * q), 2),
-                        bench_floats((size_t)(s->n * kv), 3), bench_floats((size_t)(s->n * kv), 4)};
+/* Sizes and strides of a call; returns how many operands it has. */
+static int fill(const shape *s, bool backward, int64_t *p) {
+    enum { OPERANDS = 8 };
+    const int64_t q[4] = {0, s->d, s->heads * s->d, 1}, kv[4] = {0, s->d, s->kv_heads * s->d, 1};
+    const int64_t sizes[] = {1, s->heads, s->kv_heads, s->m, s->n, s->d, s->d};
+    static const struct {
+        uint8_t at;
+        bool of_keys;
+    } forward_strides[] = {{HN_ATTENTION_OUT, false},
+                           {HN_ATTENTION_Q, false},
+                           {HN_ATTENTION_K, true},
+                           {HN_ATTENTION_V, true}},
+      backward_strides[OPERANDS] = {
+          {HN_ATTENTION_BACKWARD_D_Q, false}, {HN_ATTENTION_BACKWARD_D_K, true},
+          {HN_ATTENTION_BACKWARD_D_V, true},  {HN_ATTENTION_BACKWARD_GRAD, false},
+          {HN_ATTENTION_BACKWARD_Q, false},   {HN_ATTENTION_BACKWARD_K, true},
+          {HN_ATTENTION_BACKWARD_V, true},    {HN_ATTENTION_BACKWARD_OUT, false}};
+    const double scale = 1 / sqrt((double)s->d);
+    const int count = backward ? OPERANDS : 4;
+    memcpy(p, sizes, sizeof sizes);
+    for (int i = 0; i < count; i++) {
+        const uint8_t at = backward ? backward_strides[i].at : forward_strides[i].at;
+        const bool of_keys = backward ? backward_strides[i].of_keys : forward_strides[i].of_keys;
+        memcpy(p + at, of_keys ? kv : q, sizeof q);
+    }
+    p[backward ? HN_ATTENTION_BACKWARD_CAUSAL : HN_ATTENTION_CAUSAL] = s->causal;
+    memcpy(&p[backward ? HN_ATTENTION_BACKWARD_SCALE : HN_ATTENTION_SCALE], &scale, sizeof scale);
+    return count;
+}
+
+static void measure(const shape *s, bool backward, int threads) {
+    int64_t p[HN_ATTENTION_BACKWARD_PARAM_COUNT] = {0};
+    float *memory[HN_EXT_MAX_OPERANDS];
+    const int count = fill(s, backward, p);
     hn_ext_shared *shared;
     if (hn_ext_shared_create(&shared)) exit(1);
-    job j = {.call = {.kind = HN_EXTERN_ATTENTION,
-                      .dtypes = {HN_F32, HN_F32, HN_F32, HN_F32},
+    job j = {.call = {.kind = backward ? HN_EXTERN_ATTENTION_BACKWARD : HN_EXTERN_ATTENTION,
                       .params = p,
-                      .param_count = HN_ATTENTION_PARAM_COUNT,
+                      .param_count =
+                          backward ? HN_ATTENTION_BACKWARD_PARAM_COUNT : HN_ATTENTION_PARAM_COUNT,
                       .threads = threads,
                       .team = &bench_team,
                       .shared = shared}};
+    for (int i = 0; i < count; i++) j.call.dtypes[i] = HN_F32;
     if (hn_ext_prepare(&j.call)) exit(1);
-    for (int i = 0; i < 4; i++) j.call.operands[i] = memory[i];
+    for (int i = 0; i < count; i++) {
+        const int64_t rows = s->m > s->n ? s->m : s->n;
+        j.call.operands[i] = memory[i] = bench_floats((size_t)(rows * s->heads * s->d), i);
+    }
     j.scratch = bench_floats(j.call.scratch_bytes / sizeof(float) + 1, 5);
     const double seconds = bench_best(run, &j, threads, 0.3);
-    const double flops =
-        4.0 * (double)s->heads * (double)s->m * (double)s->n * (double)d / (s->causal ? 2 : 1);
-    printf("| %ld heads (%ld), %ld x %ld, %ld%s | %d | %.0f | %.1f |\n", (long)s->heads,
-           (long)s->kv_heads, (long)s->m, (long)s->n, (long)d, s->causal ? ", causal" : "", threads,
-           seconds * 1e6, flops / seconds * 1e-9);
+    const double flops = (backward ? 10.0 : 4.0) * (double)s->heads * (double)s->m * (double)s->n *
+                         (double)s->d / (s->causal ? 2 : 1);
+    printf("| %ld heads (%ld), %ld x %ld, %ld%s%s | %d | %.0f | %.1f |\n", (long)s->heads,
+           (long)s->kv_heads, (long)s->m, (long)s->n, (long)s->d, s->causal ? ", causal" : "",
+           backward ? ", gradients" : "", threads, seconds * 1e6, flops / seconds * 1e-9);
     hn_ext_release(&j.call);
     hn_ext_shared_destroy(shared);
     free(j.scratch);
-    for (int i = 0; i < 4; i++) free(memory[i]);
+    for (int i = 0; i < count; i++) free(memory[i]);
 }
 
 int main(int argc, char **argv) {
     int threads = 1, first = 1;
-    if (argc > 2 && strcmp(argv[1], "--threads") == 0) threads = atoi(argv[2]), first = 3;
+    bool backward = false;
+    if (argc > first + 1 && strcmp(argv[first], "--threads") == 0)
+        threads = atoi(argv[first + 1]), first += 2;
+    if (argc > first && strcmp(argv[first], "--backward") == 0) backward = true, first++;
     printf("| heads (of keys), m x n, d | threads | us | GFLOP/s |\n|---|---:|---:|---:|\n");
     for (size_t i = 0; argc == first && i < sizeof shapes / sizeof *shapes; i++)
-        measure(&shapes[i], threads);
+        measure(&shapes[i], backward, threads);
     for (int i = first; i < argc; i++) {
         long h, g, m, n, d;
         char c = 0;
         if (sscanf(argv[i], "%ld,%ld,%ld,%ld,%ld,%c", &h, &g, &m, &n, &d, &c) >= 5)
-            measure(&(shape){h, g, m, n, d, c == 'c'}, threads);
+            measure(&(shape){h, g, m, n, d, c == 'c'}, backward, threads);
     }
     return 0;
 }

@@ -120,7 +120,8 @@ static const struct {
     hn_extern_kind kinds[2];
 } parts[] = {
     {"lib/ops/cpu/conv/", "CONV", {HN_EXTERN_CONV}},
-    {"lib/ops/cpu/attention/", "ATTENTION", {HN_EXTERN_ATTENTION}},
+    {"lib/ops/cpu/attention/backward", "ATTENTION_BACKWARD", {HN_EXTERN_ATTENTION_BACKWARD}},
+    {"lib/ops/cpu/attention/", "ATTENTION", {HN_EXTERN_ATTENTION, HN_EXTERN_ATTENTION_BACKWARD}},
     {"lib/ops/cpu/gemm/matmul", "MATMUL", {HN_EXTERN_MATMUL, HN_EXTERN_GROUPED_MATMUL}},
     {"lib/ops/cpu/gemm/grouped", "GROUPED", {HN_EXTERN_GROUPED_MATMUL}},
     {"lib/ops/cpu/sort/sort", "SORT", {HN_EXTERN_SORT, HN_EXTERN_TOPK}},

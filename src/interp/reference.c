@@ -1,7 +1,6 @@
 /* reference.c: see the header. */
 #include "interp/reference.h"
 
-#include "interp/attention_backward.h"
 #include "ir/interp_impl.h"
 #include "ops/cpu/ext.h"
 #include "sched/sched.h"
@@ -160,7 +159,7 @@ static hn_status run_kernel(reference *r, const hn_kernel *kernel) {
 /* Of the others, what the runtime runs is as plain as it gets. */
 static bool has_plain_loops(hn_extern_kind kind) {
     return kind == HN_EXTERN_MATMUL || kind == HN_EXTERN_CONV || kind == HN_EXTERN_ATTENTION ||
-           kind == HN_EXTERN_SORT || kind == HN_EXTERN_TOPK;
+           kind == HN_EXTERN_ATTENTION_BACKWARD || kind == HN_EXTERN_SORT || kind == HN_EXTERN_TOPK;
 }
 
 static hn_status set_operand(const reference *r, uint32_t k, hn_ext_call *call) {
@@ -210,7 +209,6 @@ static hn_status run_call(reference *r, const hn_extern *ext) {
     for (uint32_t k = 0; k < ext->param_count; k++) HN_TRY(eval(r, ext->params[k], &params[k]));
     call.params = params;
     for (uint32_t k = 0; k < r->line->operand_count; k++) HN_TRY(set_operand(r, k, &call));
-    if (!hn_ext_impls[ext->kind]) return hn_reference_attention_backward(&call, r->arena);
     HN_TRY(hn_ext_shared_create(&call.shared));
     hn_status status = run_prepared(r, &call);
     hn_ext_shared_destroy(call.shared);
@@ -278,10 +276,7 @@ const char *hn_line_reference_missing(const hn_line *line) {
     if (!meaning) return "nobody knows what the line is to compute: it was read from a text";
     if (meaning->kernel) return NULL;
     if (meaning->count > 1) return "the kernel is a part of an operation";
-    /* the only one that the host does not run */
-    return hn_ext_impls[meaning->call->kind] || meaning->call->kind == HN_EXTERN_ATTENTION_BACKWARD
-               ? NULL
-               : "the operation has no reference";
+    return hn_ext_impls[meaning->call->kind] ? NULL : "the operation has no reference";
 }
 
 hn_status hn_line_reference(const hn_line *line, const hn_reference_how *how,

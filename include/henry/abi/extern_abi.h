@@ -19,7 +19,7 @@ typedef enum hn_extern_kind {
     HN_EXTERN_NONZERO = 6,        /* positions (i64), x (bool) */
     HN_EXTERN_GROUPED_MATMUL = 7, /* out, a, b, ends (i64) */
     HN_EXTERN_NMS = 8,            /* keep (bool), boxes */
-    /* d_q, d_k, d_v, grad, q, k, v, out, mask?; only some devices have it */
+    /* d_q, d_k, d_v, grad, q, k, v, out, mask? */
     HN_EXTERN_ATTENTION_BACKWARD = 9,
     HN_EXTERN_KIND_COUNT
 } hn_extern_kind;

@@ -26,6 +26,7 @@ static hn_status check_sort(const hn_ext_call *call);
 static hn_status check_nonzero(const hn_ext_call *call);
 static hn_status check_grouped(const hn_ext_call *call);
 static hn_status check_nms(const hn_ext_call *call);
+static hn_status check_attention_backward(const hn_ext_call *call);
 
 #define FACTS(kind, name, operands, needed, written, params)                                       \
     [kind] = {name, operands, needed, written, params},
@@ -41,6 +42,7 @@ static hn_status (*const checks[HN_EXTERN_KIND_COUNT])(const hn_ext_call *call) 
     [HN_EXTERN_NONZERO] = check_nonzero,
     [HN_EXTERN_GROUPED_MATMUL] = check_grouped,
     [HN_EXTERN_NMS] = check_nms,
+    [HN_EXTERN_ATTENTION_BACKWARD] = check_attention_backward,
 };
 
 /* NULL for an unknown kind. */
@@ -265,9 +267,10 @@ static extent attention_extent(const int64_t *p, int64_t heads, int64_t rows, in
     return e;
 }
 
-static hn_status check_attention_dtypes(const hn_ext_call *call) {
-    uint8_t mask = call->dtypes[4];
-    for (uint32_t k = 1; k < 4; k++) HN_TRY(check_same_dtype(call, k));
+/* The mask is the last operand. */
+static hn_status check_attention_dtypes(const hn_ext_call *call, uint32_t mask_operand) {
+    uint8_t mask = call->dtypes[mask_operand];
+    for (uint32_t k = 1; k < mask_operand; k++) HN_TRY(check_same_dtype(call, k));
     if (!is_float(call->dtypes[0]))
         return HN_ERROR(HN_INVALID_ARGUMENT, "attention needs floats, operand 0 is %s",
                         hn_scalar_type_name((hn_scalar_type)call->dtypes[0]));
@@ -277,23 +280,53 @@ static hn_status check_attention_dtypes(const hn_ext_call *call) {
     return NULL;
 }
 
+static hn_status check_heads(const hn_ext_call *call) {
+    const int64_t heads = call->params[HN_ATTENTION_BATCH + 1],
+                  kv_heads = call->params[HN_ATTENTION_KV_HEADS];
+    HN_TRY(check_sizes(call, HN_ATTENTION_BATCH, 7));
+    if (heads && (kv_heads == 0 || heads % kv_heads))
+        return HN_ERROR(HN_INVALID_ARGUMENT,
+                        "%" PRId64 " heads are no multiple of %" PRId64 " key heads", heads,
+                        kv_heads);
+    return NULL;
+}
+
 static hn_status check_attention(const hn_ext_call *call) {
     const int64_t *p = call->params;
     const int64_t heads = p[HN_ATTENTION_BATCH + 1], kv_heads = p[HN_ATTENTION_KV_HEADS];
     const int64_t m = p[HN_ATTENTION_M], n = p[HN_ATTENTION_N], d = p[HN_ATTENTION_D],
                   dv = p[HN_ATTENTION_DV];
-    HN_TRY(check_sizes(call, HN_ATTENTION_BATCH, 7));
+    HN_TRY(check_heads(call));
     HN_TRY(check_range(call, HN_ATTENTION_CAUSAL, 1, 0, 1));
-    HN_TRY(check_attention_dtypes(call));
-    if (heads && (kv_heads == 0 || heads % kv_heads))
-        return HN_ERROR(HN_INVALID_ARGUMENT,
-                        "%" PRId64 " heads are no multiple of %" PRId64 " key heads", heads,
-                        kv_heads);
+    HN_TRY(check_attention_dtypes(call, 4));
     HN_TRY(check_extent(call, 0, attention_extent(p, heads, m, dv, HN_ATTENTION_OUT)));
     HN_TRY(check_extent(call, 1, attention_extent(p, heads, m, d, HN_ATTENTION_Q)));
     HN_TRY(check_extent(call, 2, attention_extent(p, kv_heads, n, d, HN_ATTENTION_K)));
     HN_TRY(check_extent(call, 3, attention_extent(p, kv_heads, n, dv, HN_ATTENTION_V)));
     return check_extent(call, 4, attention_extent(p, heads, m, n, HN_ATTENTION_MASK));
+}
+
+/* Operands: d_q, d_k, d_v, grad, q, k, v, out, mask. Sizes are where ATTENTION has them. */
+static hn_status check_attention_backward(const hn_ext_call *call) {
+    enum { STRIDES = 8, MASK = 8 };
+    static const uint8_t strides[STRIDES] = {HN_ATTENTION_BACKWARD_D_Q, HN_ATTENTION_BACKWARD_D_K,
+                                             HN_ATTENTION_BACKWARD_D_V, HN_ATTENTION_BACKWARD_GRAD,
+                                             HN_ATTENTION_BACKWARD_Q,   HN_ATTENTION_BACKWARD_K,
+                                             HN_ATTENTION_BACKWARD_V,   HN_ATTENTION_BACKWARD_OUT};
+    const int64_t *p = call->params;
+    const int64_t heads = p[HN_ATTENTION_BATCH + 1], kv_heads = p[HN_ATTENTION_KV_HEADS];
+    const int64_t m = p[HN_ATTENTION_M], n = p[HN_ATTENTION_N], d = p[HN_ATTENTION_D],
+                  dv = p[HN_ATTENTION_DV];
+    const int64_t sizes[STRIDES][3] = {{heads, m, d},     {kv_heads, n, d}, {kv_heads, n, dv},
+                                       {heads, m, dv},    {heads, m, d},    {kv_heads, n, d},
+                                       {kv_heads, n, dv}, {heads, m, dv}};
+    HN_TRY(check_heads(call));
+    HN_TRY(check_range(call, HN_ATTENTION_BACKWARD_CAUSAL, 1, 0, 1));
+    HN_TRY(check_attention_dtypes(call, MASK));
+    for (uint32_t k = 0; k < STRIDES; k++)
+        HN_TRY(check_extent(
+            call, k, attention_extent(p, sizes[k][0], sizes[k][1], sizes[k][2], strides[k])));
+    return check_extent(call, MASK, attention_extent(p, heads, m, n, HN_ATTENTION_BACKWARD_MASK));
 }
 
 /* ---- sort and top-k ---- */
@@ -389,8 +422,6 @@ static hn_status check_call(const hn_ext_call *call, const kind_facts *facts) {
     if (call->threads < 1)
         return HN_ERROR(HN_INVALID_ARGUMENT, "%d threads, must be 1 or more", call->threads);
     HN_TRY(check_operands(call, facts));
-    if (!checks[call->kind])
-        return HN_ERROR(HN_UNSUPPORTED, "'%s' is done by kernels of devices only", facts->name);
     return checks[call->kind](call);
 }
 

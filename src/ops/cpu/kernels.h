@@ -238,6 +238,11 @@ typedef struct hn_ext_kernels {
     /* x becomes e^(x - its maximum), or 0 where x is -inf; returns the sum. A NaN is no maximum,
      * but the sum is NaN then. */
     float (*weights)(float *x, int64_t count, float *out_max);
+    /* scores += mask; one whose mask is -inf is -inf, even when it is NaN. */
+    void (*mask)(float *scores, const float *mask, int64_t count);
+    /* weights times the factor; changes become those times (change - dot). Both are 0 where the
+     * weight is 0. */
+    void (*gradient)(float *weights, float *changes, int64_t count, float factor, float dot);
     void (*epilogue)(hn_epilogue epilogue, float *x, int64_t count); /* in place */
     /* bf16 or f16; to the nearest, ties to even. */
     void (*from_half)(bool is_bf16, const uint16_t *in, float *out, int64_t count);

@@ -218,6 +218,9 @@ static
 #ifndef HN_EXT_WITHOUT_ATTENTION
 #include "ops/cpu/attention/body.h"
 #endif
+#ifndef HN_EXT_WITHOUT_ATTENTION_BACKWARD
+#include "ops/cpu/attention/backward_body.h"
+#endif
 #include "ops/cpu/half_body.h"
 #include "ops/cpu/gemm/skinny_body.h"
 #include "ops/cpu/gemm/f64_body.h"
@@ -241,6 +244,10 @@ const hn_ext_kernels HN_KERNELS_TABLE = {
     .transpose = transpose,
     .scale = scale,
     .weights = weights_of,
+#endif
+#ifndef HN_EXT_WITHOUT_ATTENTION_BACKWARD
+    .mask = mask_scores,
+    .gradient = gradient,
 #endif
     .dots = dots,
     .combine = combine,

@@ -8,81 +8,11 @@
 
 #include "base/checked.h"
 #include "henry/tensor.h"
+#include "ops/cpu/attention/backward.h"
+#include "ops/cpu/elements.h"
 
 #include <math.h>
 #include <string.h>
-
-/* ---- elements ---- */
-
-typedef union number {
-    double f;   /* floats */
-    uint64_t u; /* integers and bools, sign extended: arithmetic that wraps */
-} number;
-
-static bool is_float(uint8_t dtype) { return dtype >= HN_F64 && dtype <= HN_BF16; }
-
-static float f32_of_bits(uint32_t bits) {
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-static double bf16_value(uint16_t bits) { return (double)f32_of_bits((uint32_t)bits << 16); }
-
-/* The exponent moves to its place in a float and is then off by 127 - 15, which a product repairs
- * also for subnormals; infinity and NaN have no such exponent. */
-static double f16_value(uint16_t bits) {
-    uint32_t magnitude = (uint32_t)(bits & 0x7fff) << 13;
-    double value = magnitude < 0x0f800000 ? (double)f32_of_bits(magnitude) * 0x1p112
-                                          : (double)f32_of_bits(magnitude | 0x7f800000);
-    return bits & 0x8000 ? -value : value;
-}
-
-/* A 16-bit float with this many mantissa bits, nearest even, rounded once. */
-static uint16_t bits16_of(double value, int mantissa_bits) {
-    const int bias = (1 << (14 - mantissa_bits)) - 1;
-    const uint16_t infinity = (uint16_t)(0x7fff >> mantissa_bits << mantissa_bits),
-                   sign = signbit(value) ? 0x8000 : 0;
-    if (isnan(value)) return (uint16_t)(sign | infinity | 1u << (mantissa_bits - 1));
-    if (value == 0) return sign;
-    if (isinf(value)) return sign | infinity;
-    int exponent;
-    frexp(value, &exponent);
-    /* subnormals share the least one */
-    exponent = exponent - 1 < 1 - bias ? 1 - bias : exponent - 1;
-    int units = (int)nearbyint(ldexp(fabs(value), mantissa_bits - exponent));
-    /* The leading 1 of `units`, and a carry out of the rounding, add to the exponent field. */
-    int bits = ((exponent + bias - 1) << mantissa_bits) + units;
-    return (uint16_t)(sign | (bits < infinity ? bits : infinity));
-}
-
-static number load(uint8_t dtype, const void *base, int64_t at) {
-    switch (dtype) {
-    case HN_F64: return (number){.f = ((const double *)base)[at]};
-    case HN_F32: return (number){.f = (double)((const float *)base)[at]};
-    case HN_F16: return (number){.f = f16_value(((const uint16_t *)base)[at])};
-    case HN_BF16: return (number){.f = bf16_value(((const uint16_t *)base)[at])};
-    case HN_I64: return (number){.u = (uint64_t)((const int64_t *)base)[at]};
-    case HN_I32: return (number){.u = (uint64_t)((const int32_t *)base)[at]};
-    case HN_I16: return (number){.u = (uint64_t)((const int16_t *)base)[at]};
-    case HN_I8: return (number){.u = (uint64_t)((const int8_t *)base)[at]};
-    default: return (number){.u = ((const uint8_t *)base)[at]};
-    }
-}
-
-static void store(uint8_t dtype, void *base, int64_t at, number x) {
-    switch (dtype) {
-    case HN_F64: ((double *)base)[at] = x.f; return;
-    case HN_F32: ((float *)base)[at] = (float)x.f; return;
-    case HN_F16: ((uint16_t *)base)[at] = bits16_of(x.f, 10); return;
-    case HN_BF16: ((uint16_t *)base)[at] = bits16_of(x.f, 7); return;
-    case HN_I64: ((uint64_t *)base)[at] = x.u; return;
-    case HN_I32: ((uint32_t *)base)[at] = (uint32_t)x.u; return;
-    case HN_I16: ((uint16_t *)base)[at] = (uint16_t)x.u; return;
-    case HN_BOOL: ((uint8_t *)base)[at] = x.u != 0; return;
-    default: ((uint8_t *)base)[at] = (uint8_t)x.u; return;
-    }
-}
 
 /* ---- sums of products ---- */
 
@@ -92,11 +22,11 @@ typedef struct walk {
     int64_t at, step;
 } walk;
 
-typedef void (*dot_fn)(number *sum, walk a, walk b, int64_t count);
+typedef void (*dot_fn)(hn_ext_number *sum, walk a, walk b, int64_t count);
 
 /* sum += a . b: one function for each dtype, so that the loop does not branch on it. */
 #define DOT(NAME, TYPE, FIELD, VALUE)                                                              \
-    static void NAME(number *sum, walk a, walk b, int64_t count) {                                 \
+    static void NAME(hn_ext_number *sum, walk a, walk b, int64_t count) {                          \
         if (count == 0) return;                                                                    \
         const TYPE *x = (const TYPE *)a.base + a.at, *y = (const TYPE *)b.base + b.at;             \
         for (int64_t k = 0; k < count; k++)                                                        \
@@ -104,8 +34,8 @@ typedef void (*dot_fn)(number *sum, walk a, walk b, int64_t count);
     }
 DOT(dot_f64, double, f, (double))
 DOT(dot_f32, float, f, (double))
-DOT(dot_f16, uint16_t, f, f16_value)
-DOT(dot_bf16, uint16_t, f, bf16_value)
+DOT(dot_f16, uint16_t, f, hn_ext_f16_value)
+DOT(dot_bf16, uint16_t, f, hn_ext_bf16_value)
 DOT(dot_i64, int64_t, u, (uint64_t))
 DOT(dot_i32, int32_t, u, (uint64_t))
 DOT(dot_i16, int16_t, u, (uint64_t))
@@ -148,8 +78,8 @@ static double apply_epilogue(hn_epilogue epilogue, double x) {
     }
 }
 
-static void add(uint8_t dtype, number *sum, number x) {
-    if (is_float(dtype)) sum->f += x.f;
+static void add(uint8_t dtype, hn_ext_number *sum, hn_ext_number x) {
+    if (hn_ext_is_float(dtype)) sum->f += x.f;
     else sum->u += x.u;
 }
 
@@ -157,23 +87,23 @@ static void add(uint8_t dtype, number *sum, number x) {
 enum { OPERAND_BIAS = 3, OPERAND_RESIDUAL = 4 };
 
 /* out[at] = epilogue(sum + bias + residual). */
-static void finish(const hn_ext_call *call, int64_t at, number sum, int64_t bias_at,
+static void finish(const hn_ext_call *call, int64_t at, hn_ext_number sum, int64_t bias_at,
                    int64_t residual_at, hn_epilogue epilogue) {
     const uint8_t dtype = call->dtypes[0];
     void *out = call->operands[0];
     if (call->dtypes[OPERAND_BIAS])
-        add(dtype, &sum, load(dtype, call->operands[OPERAND_BIAS], bias_at));
+        add(dtype, &sum, hn_ext_load(dtype, call->operands[OPERAND_BIAS], bias_at));
     if (call->dtypes[OPERAND_RESIDUAL])
-        add(dtype, &sum, load(dtype, call->operands[OPERAND_RESIDUAL], residual_at));
-    if (is_float(dtype)) {
+        add(dtype, &sum, hn_ext_load(dtype, call->operands[OPERAND_RESIDUAL], residual_at));
+    if (hn_ext_is_float(dtype)) {
         sum.f = apply_epilogue(epilogue, sum.f);
-        store(dtype, out, at, sum);
+        hn_ext_store(dtype, out, at, sum);
         return;
     }
-    store(dtype, out, at, sum);
+    hn_ext_store(dtype, out, at, sum);
     /* Which sums are negative shows only in the result's own width. */
-    if (epilogue == HN_EPILOGUE_RELU && (int64_t)load(dtype, out, at).u < 0)
-        store(dtype, out, at, (number){.u = 0});
+    if (epilogue == HN_EPILOGUE_RELU && (int64_t)hn_ext_load(dtype, out, at).u < 0)
+        hn_ext_store(dtype, out, at, (hn_ext_number){.u = 0});
 }
 
 /* ---- matmul ---- */
@@ -195,7 +125,7 @@ static void matmul_item(const hn_ext_call *call, const int64_t coord[HN_EXTERN_B
                   residual = batch_offset(rs, coord);
     for (int64_t m = 0; m < p[HN_MATMUL_M]; m++)
         for (int64_t n = 0; n < p[HN_MATMUL_N]; n++) {
-            number sum = {.u = 0}; /* also 0.0 */
+            hn_ext_number sum = {.u = 0}; /* also 0.0 */
             dots[call->dtypes[0]](&sum, (walk){call->operands[1], a + m * as[ROW], as[COL]},
                                   (walk){call->operands[2], b + n * bs[COL], bs[ROW]},
                                   p[HN_MATMUL_K]);
@@ -252,7 +182,7 @@ static walk conv_inputs(const hn_ext_call *call, int64_t n, int64_t o, const int
 }
 
 /* sum += (inputs * scale) . weights over the channels of a group. */
-static void conv_dot(const hn_ext_call *call, number *sum, int64_t n, int64_t o, walk inputs,
+static void conv_dot(const hn_ext_call *call, hn_ext_number *sum, int64_t n, int64_t o, walk inputs,
                      walk weights) {
     const int64_t *p = call->params, *s = p + HN_CONV_SCALE,
                   count = p[HN_CONV_C] / p[HN_CONV_GROUPS];
@@ -263,10 +193,10 @@ static void conv_dot(const hn_ext_call *call, number *sum, int64_t n, int64_t o,
         return;
     }
     for (int64_t c = 0; c < count; c++, inputs.at += inputs.step, weights.at += weights.step) {
-        number product = {.u = 0},
-               scale = load(dtype, call->operands[5], n * s[0] + (first + c) * s[1]);
+        hn_ext_number product = {.u = 0},
+                      scale = hn_ext_load(dtype, call->operands[5], n * s[0] + (first + c) * s[1]);
         dots[dtype](&product, inputs, weights, 1);
-        if (is_float(dtype)) product.f *= scale.f;
+        if (hn_ext_is_float(dtype)) product.f *= scale.f;
         else product.u *= scale.u;
         add(dtype, sum, product);
     }
@@ -277,18 +207,19 @@ static int64_t conv_at(const int64_t s[5], int64_t n, int64_t o, const int64_t a
 }
 
 /* sum *= the scale of output channel o. */
-static void scale_output(const hn_ext_call *call, number *sum, int64_t o) {
+static void scale_output(const hn_ext_call *call, hn_ext_number *sum, int64_t o) {
     const uint8_t dtype = call->dtypes[0];
     if (!call->dtypes[5] || !call->params[HN_CONV_SCALE_OUT]) return;
-    number scale = load(dtype, call->operands[5], o * call->params[HN_CONV_SCALE + 1]);
-    if (is_float(dtype)) sum->f *= scale.f;
+    hn_ext_number scale =
+        hn_ext_load(dtype, call->operands[5], o * call->params[HN_CONV_SCALE + 1]);
+    if (hn_ext_is_float(dtype)) sum->f *= scale.f;
     else sum->u *= scale.u;
 }
 
 static void conv_one(const hn_ext_call *call, int64_t n, int64_t o, const int64_t at[3]) {
     const int64_t *p = call->params, *kernel = p + HN_CONV_KERNEL;
     int64_t k[3], x[3];
-    number sum = {.u = 0};
+    hn_ext_number sum = {.u = 0};
     for (k[0] = 0; k[0] < kernel[0]; k[0]++) {
         if (!conv_input_at(p, 0, at[0], k[0], &x[0])) continue;
         for (k[1] = 0; k[1] < kernel[1]; k[1]++) {
@@ -331,12 +262,13 @@ static double attention_score(const hn_ext_call *call, const query *q, int64_t j
     double added = 0;
     if (p[HN_ATTENTION_CAUSAL] && j > q->row) return -INFINITY;
     if (mask_dtype) {
-        number mask = load(mask_dtype, call->operands[4], q->mask + j * p[HN_ATTENTION_MASK + 3]);
-        if (is_float(mask_dtype)) added = mask.f;
+        hn_ext_number mask =
+            hn_ext_load(mask_dtype, call->operands[4], q->mask + j * p[HN_ATTENTION_MASK + 3]);
+        if (hn_ext_is_float(mask_dtype)) added = mask.f;
         else if (!mask.u) return -INFINITY;
         if (added == -INFINITY) return -INFINITY;
     }
-    number sum = {.u = 0};
+    hn_ext_number sum = {.u = 0};
     dots[call->dtypes[0]](
         &sum, (walk){call->operands[1], q->q, p[HN_ATTENTION_Q + 3]},
         (walk){call->operands[2], q->k + j * p[HN_ATTENTION_K + 2], p[HN_ATTENTION_K + 3]},
@@ -360,13 +292,14 @@ static void attention_row(const hn_ext_call *call, const query *q, double scale,
         double weight = exp(scores[j] - high);
         sum += weight;
         for (int64_t c = 0; c < dv; c++)
-            row[c] += weight * load(call->dtypes[0], call->operands[3],
-                                    q->v + j * p[HN_ATTENTION_V + 2] + c * p[HN_ATTENTION_V + 3])
-                                   .f;
+            row[c] +=
+                weight * hn_ext_load(call->dtypes[0], call->operands[3],
+                                     q->v + j * p[HN_ATTENTION_V + 2] + c * p[HN_ATTENTION_V + 3])
+                             .f;
     }
     for (int64_t c = 0; c < dv; c++)
-        store(call->dtypes[0], call->operands[0], q->out + c * p[HN_ATTENTION_OUT + 3],
-              (number){.f = sum != 0 ? row[c] / sum : 0});
+        hn_ext_store(call->dtypes[0], call->operands[0], q->out + c * p[HN_ATTENTION_OUT + 3],
+                     (hn_ext_number){.f = sum != 0 ? row[c] / sum : 0});
 }
 
 static int64_t offset3(const int64_t *strides, int64_t batch, int64_t head, int64_t row) {
@@ -396,13 +329,13 @@ static void run_attention(const hn_ext_call *call, void *scratch) {
 /* ---- sort and top-k ---- */
 
 typedef struct line {
-    const number *keys;
+    const hn_ext_number *keys;
     uint8_t dtype;
     bool descending;
 } line;
 
-static bool less(uint8_t dtype, number a, number b) {
-    if (!is_float(dtype)) return (int64_t)a.u < (int64_t)b.u;
+static bool less(uint8_t dtype, hn_ext_number a, hn_ext_number b) {
+    if (!hn_ext_is_float(dtype)) return (int64_t)a.u < (int64_t)b.u;
     return isnan(b.f) ? !isnan(a.f) : a.f < b.f;
 }
 
@@ -434,13 +367,13 @@ static void run_sort(const hn_ext_call *call, void *scratch) {
                   inner = p[HN_SORT_INNER];
     const size_t bytes = hn_scalar_type_bytes((hn_scalar_type)call->dtypes[2]);
     if (keep == 0 || inner == 0) return;
-    number *keys = scratch;
+    hn_ext_number *keys = scratch;
     int64_t *order = (int64_t *)scratch + n, *spare = order + n, *indices = call->operands[1];
     const line l = {keys, call->dtypes[2], p[HN_SORT_DESCENDING] != 0};
     for (int64_t o = 0; o < p[HN_SORT_OUTER]; o++)
         for (int64_t i = 0; i < inner; i++) {
             for (int64_t j = 0; j < n; j++) {
-                keys[j] = load(l.dtype, call->operands[2], (o * n + j) * inner + i);
+                keys[j] = hn_ext_load(l.dtype, call->operands[2], (o * n + j) * inner + i);
                 order[j] = j;
             }
             sort_order(&l, order, spare, n);
@@ -461,11 +394,26 @@ static hn_status prepare(hn_ext_call *call) {
     bool fits = true;
     if (call->kind == HN_EXTERN_ATTENTION)
         fits = hn_add_i64(p[HN_ATTENTION_N], p[HN_ATTENTION_DV], &words);
+#ifndef HN_EXT_WITHOUT_ATTENTION_BACKWARD
+    else if (call->kind == HN_EXTERN_ATTENTION_BACKWARD)
+        fits = hn_ext_backward_plain_doubles(call, &words);
+#endif
     else if (call->kind == HN_EXTERN_SORT || call->kind == HN_EXTERN_TOPK)
         fits = hn_mul_i64(p[HN_SORT_N], 3, &words);
-    if (!fits || !hn_mul_i64(words, sizeof(number), &bytes))
+    if (!fits || !hn_mul_i64(words, sizeof(hn_ext_number), &bytes))
         return HN_ERROR(HN_INVALID_ARGUMENT, "the work space exceeds 63 bits");
     call->scratch_bytes = (size_t)bytes;
+    return NULL;
+}
+
+static hn_status run_attention_backward(const hn_ext_call *call, void *scratch) {
+#ifndef HN_EXT_WITHOUT_ATTENTION_BACKWARD
+    for (int64_t b = 0; b < call->params[HN_ATTENTION_BATCH]; b++)
+        for (int64_t h = 0; h < call->params[HN_ATTENTION_KV_HEADS]; h++)
+            hn_ext_backward_plain(call, b, h, scratch);
+#else
+    (void)call, (void)scratch; /* no program here calls it */
+#endif
     return NULL;
 }
 
@@ -474,6 +422,7 @@ static hn_status run(const hn_ext_call *call, void *scratch) {
     case HN_EXTERN_MATMUL: run_matmul(call); return NULL;
     case HN_EXTERN_CONV: run_conv(call); return NULL;
     case HN_EXTERN_ATTENTION: run_attention(call, scratch); return NULL;
+    case HN_EXTERN_ATTENTION_BACKWARD: return run_attention_backward(call, scratch);
     case HN_EXTERN_SORT:
     case HN_EXTERN_TOPK: run_sort(call, scratch); return NULL;
     default: return HN_ERROR(HN_INTERNAL, "extern operation %d has no reference", (int)call->kind);

@@ -2,6 +2,7 @@
  * to the reference (dispatch.c). */
 #include "ops/cpu/ext.h"
 #include "ops/cpu/attention/attention.h"
+#include "ops/cpu/attention/backward.h"
 #include "ops/cpu/conv/conv.h"
 #include "ops/cpu/gemm/grouped.h"
 #include "ops/cpu/gemm/matmul.h"
@@ -18,4 +19,5 @@ const hn_ext_impl *const hn_ext_impls[HN_EXTERN_KIND_COUNT] = {
     [HN_EXTERN_NONZERO] = &hn_ext_nonzero,
     [HN_EXTERN_GROUPED_MATMUL] = &hn_ext_grouped_matmul,
     [HN_EXTERN_NMS] = &hn_ext_nms,
+    [HN_EXTERN_ATTENTION_BACKWARD] = &hn_ext_attention_backward,
 };

@@ -12,6 +12,7 @@
 #include "ops/cpu/attention/attention.h"
 
 #include "henry/tensor.h"
+#include "ops/cpu/attention/tiles.h"
 #include "ops/cpu/conv/conv.h"
 #include "ops/cpu/kernels.h"
 #include "ops/cpu/share.h"
@@ -43,51 +44,10 @@ typedef struct attention_state {
     int64_t thread_floats, flag_floats;
 } attention_state;
 
-static int64_t tiles_of(const attention_state *s, int64_t rows) {
-    return hn_ext_ceil_div(rows, s->kernels->tile_rows);
-}
-
 /* ---- k and v in panels ---- */
-
-/* Rows of a matrix [rows, k] in row panels: [tile][k][tile_rows]. */
-static void pack_tiles(const attention_state *s, const float *x, int64_t row, int64_t col,
-                       int64_t rows, int64_t k, float *out) {
-    const int64_t tiles = tiles_of(s, rows), width = s->kernels->tile_rows;
-    for (int64_t t = 0; t < tiles; t++) {
-        int64_t first = hn_ext_tile_start(rows, tiles, t),
-                count = hn_ext_tile_start(rows, tiles, t + 1) - first;
-        s->kernels->pack(&(hn_ext_pack){.in = x + first * row,
-                                        .in_k = col,
-                                        .in_col = row,
-                                        .k = k,
-                                        .cols = count,
-                                        .width = width,
-                                        .out = out + t * width * k,
-                                        .out_panel = width * k});
-    }
-}
 
 static int64_t block_keys(const attention_state *s, int64_t block) {
     return hn_ext_min(s->block, s->n - block * s->block);
-}
-
-typedef float float4 __attribute__((vector_size(16), aligned(4), may_alias));
-
-/* Infinite and NaN values times a weight of 0 would spoil the sums, so they take another way. Times
- * 0 they are NaN. */
-static bool is_finite(const float *x, int64_t row, int64_t col, int64_t rows, int64_t cols) {
-    float4 low = {0}, high = {0};
-    float rest = 0;
-    for (int64_t i = 0; i < rows; i++) {
-        int64_t j = 0;
-        for (; col == 1 && j + 8 <= cols; j += 8) {
-            low += *(const float4 *)(x + i * row + j) * 0.0f;
-            high += *(const float4 *)(x + i * row + j + 4) * 0.0f;
-        }
-        for (; j < cols; j++) rest += x[i * row + j * col] * 0.0f;
-    }
-    low += high;
-    return low[0] + low[1] + low[2] + low[3] + rest == 0;
 }
 
 /* Where the parts of the scratch memory are. */
@@ -121,9 +81,12 @@ static void pack_block(const attention_state *s, const hn_ext_call *call, const 
         (const float *)call->operands[K] + batch * ks[0] + head * ks[1] + first * ks[2];
     const float *v =
         (const float *)call->operands[V] + batch * vs[0] + head * vs[1] + first * vs[2];
-    pack_tiles(s, k, ks[2], ks[3], keys, s->d, b->k + index * s->k_block);
-    pack_tiles(s, v, vs[3], vs[2], s->dv, keys, b->v + index * s->v_block);
-    b->finite[index] = is_finite(v, vs[2], vs[3], keys, s->dv);
+    hn_ext_tiles_pack(s->kernels, &(hn_ext_tiles){k, ks[2], ks[3], keys, s->d, NULL},
+                      b->k + index * s->k_block);
+    hn_ext_tiles_pack(s->kernels, &(hn_ext_tiles){v, vs[3], vs[2], s->dv, keys, NULL},
+                      b->v + index * s->v_block);
+    /* such values times a weight of 0 would spoil the sums, so they take another way */
+    b->finite[index] = hn_ext_all_finite(v, vs[2], vs[3], keys, s->dv);
 }
 
 /* ---- one panel of queries ---- */
@@ -139,46 +102,6 @@ typedef struct worker {
 typedef struct panel {
     int64_t batch, head, first, count; /* queries */
 } panel;
-
-/* Rows [0, needed) of an operand in tiles, of which `rows` rows and `length` columns are packed,
- * times the first k rows of a panel, into or added to c[rows][tile_cols]. */
-typedef struct product {
-    const float *a, *b;
-    int64_t rows, needed, length, k;
-    float *c;
-    bool accumulate;
-} product;
-
-static void multiply(const attention_state *s, const product *x) {
-    const int64_t rows = s->kernels->tile_rows, cols = s->kernels->tile_cols,
-                  tiles = tiles_of(s, x->rows);
-    const int64_t low = x->rows / tiles, tall = x->rows % tiles;
-    hn_ext_column t = {.k = x->k,
-                       .a_tile = rows * x->length,
-                       .b = x->b,
-                       .b_k = cols,
-                       .c_row = cols,
-                       .panels = 1,
-                       .accumulate = x->accumulate};
-    for (int64_t i = 0, end; i < tiles; i = end) { /* those of one height */
-        const int64_t first = hn_ext_tile_start(x->rows, tiles, i);
-        t.rows = (int)(low + (i < tall));
-        end = hn_ext_min(i < tall ? tall : tiles, i + hn_ext_ceil_div(x->needed - first, t.rows));
-        if (first >= x->needed) return;
-        t.tiles = end - i;
-        t.a = x->a + i * rows * x->length;
-        t.c = x->c + first * cols;
-        s->kernels->column(&t);
-    }
-}
-
-static double mask_value(uint8_t dtype, const void *base, int64_t at) {
-    switch (dtype) {
-    case HN_F64: return ((const double *)base)[at];
-    case HN_F32: return (double)((const float *)base)[at];
-    default: return ((const uint8_t *)base)[at] ? 0.0 : -INFINITY;
-    }
-}
 
 /* Keys after the query are not seen: -inf in x[keys][tile_cols]. */
 static void hide_later_keys(const worker *w, const panel *p, int64_t first_key, int64_t keys,
@@ -202,7 +125,7 @@ static void get_mask(const worker *w, const panel *p, int64_t first_key, int64_t
     const int64_t at = p->batch * ms[0] + p->head * ms[1] + p->first * ms[2] + first_key * ms[3];
     if (ms[2] == 0 && !w->s->causal) {
         for (int64_t k = 0; k < keys; k++)
-            w->mask[k] = (float)mask_value(dtype, w->call->operands[MASK], at + k * ms[3]);
+            w->mask[k] = (float)hn_ext_mask_value(dtype, w->call->operands[MASK], at + k * ms[3]);
         x->key_mask = w->mask;
         return;
     }
@@ -219,10 +142,10 @@ static void get_mask(const worker *w, const panel *p, int64_t first_key, int64_t
     } else {
         for (int64_t k = 0; k < keys; k++)
             for (int64_t q = 0; q < cols; q++)
-                w->mask[k * cols + q] = q < p->count
-                                            ? (float)mask_value(dtype, w->call->operands[MASK],
-                                                                at + q * ms[2] + k * ms[3])
-                                            : 0;
+                w->mask[k * cols + q] =
+                    q < p->count ? (float)hn_ext_mask_value(dtype, w->call->operands[MASK],
+                                                            at + q * ms[2] + k * ms[3])
+                                 : 0;
     }
     if (w->s->causal) hide_later_keys(w, p, first_key, keys, w->mask);
 }
@@ -248,25 +171,29 @@ static void run_block(const worker *w, const panel *p, int64_t block) {
                   index = (p->batch * s->kv_heads + kv_head) * s->blocks + block;
     hn_ext_softmax x = {
         .scores = w->scores, .keys = keys, .max = w->max, .sum = w->sum, .rescale = w->rescale};
-    multiply(s, &(product){.a = w->b->k + index * s->k_block,
-                           .b = w->q,
-                           .rows = all,
-                           .needed = keys,
-                           .length = s->d,
-                           .k = s->d,
-                           .c = w->scores});
+    hn_ext_tiles_multiply(s->kernels, &(hn_ext_tiles_product){.a = w->b->k + index * s->k_block,
+                                                              .b = w->q,
+                                                              .rows = all,
+                                                              .needed = keys,
+                                                              .length = s->d,
+                                                              .k = s->d,
+                                                              .b_k = cols,
+                                                              .c_row = cols,
+                                                              .c = w->scores});
     get_mask(w, p, first_key, keys, &x);
     s->kernels->softmax(&x);
     if (block > 0) s->kernels->scale(w->out, s->dv, w->rescale);
     if (w->b->finite[index]) {
-        multiply(s, &(product){.a = w->b->v + index * s->v_block,
-                               .b = w->scores,
-                               .rows = s->dv,
-                               .needed = s->dv,
-                               .length = all,
-                               .k = keys,
-                               .c = w->out,
-                               .accumulate = block > 0});
+        hn_ext_tiles_multiply(s->kernels, &(hn_ext_tiles_product){.a = w->b->v + index * s->v_block,
+                                                                  .b = w->scores,
+                                                                  .rows = s->dv,
+                                                                  .needed = s->dv,
+                                                                  .length = all,
+                                                                  .k = keys,
+                                                                  .b_k = cols,
+                                                                  .c_row = cols,
+                                                                  .c = w->out,
+                                                                  .accumulate = block > 0});
         return;
     }
     const int64_t *vs = w->call->params + HN_ATTENTION_V;
@@ -369,8 +296,8 @@ static void plan(attention_state *s) {
     const int64_t rows = s->kernels->tile_rows, cols = s->kernels->tile_cols;
     s->blocks = hn_ext_ceil_div(s->n, KEY_BLOCK);
     s->block = s->blocks ? hn_ext_ceil_div(s->n, s->blocks) : 0;
-    s->k_block = hn_ext_ceil_div(tiles_of(s, s->block) * rows * s->d, 16) * 16;
-    s->v_block = hn_ext_ceil_div(tiles_of(s, s->dv) * rows * s->block, 16) * 16;
+    s->k_block = hn_ext_ceil_div(hn_ext_tiles_count(s->kernels, s->block) * rows * s->d, 16) * 16;
+    s->v_block = hn_ext_ceil_div(hn_ext_tiles_count(s->kernels, s->dv) * rows * s->block, 16) * 16;
     s->panels = hn_ext_ceil_div(s->m, cols);
     s->flag_floats = hn_ext_ceil_div(s->batch * s->kv_heads * s->blocks, 16) * 16;
     s->thread_floats = hn_ext_ceil_div((s->d + s->dv + 2 * s->block + 3) * cols, 16) * 16;

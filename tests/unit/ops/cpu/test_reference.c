@@ -806,15 +806,28 @@ TEST(sort_parameters_are_checked) {
     EXPECT_ERROR(prepare_once(call), HN_INVALID_ARGUMENT, "the indices are i32");
 }
 
-/* A bundle may ask for it all the same. */
-TEST(kinds_of_devices_are_refused) {
-    int64_t p[HN_ATTENTION_BACKWARD_PARAM_COUNT] = {0};
+TEST(attention_backward_parameters_are_checked) {
+    int64_t p[HN_ATTENTION_BACKWARD_PARAM_COUNT] = {1, 4, 2, 3, 5, 2, 2};
     hn_ext_call call = {.kind = HN_EXTERN_ATTENTION_BACKWARD,
                         .params = p,
                         .param_count = HN_ATTENTION_BACKWARD_PARAM_COUNT,
                         .threads = 1};
+    const change changes[] = {
+        {HN_ATTENTION_N, -1, "parameter 4 is -1"},
+        {HN_ATTENTION_KV_HEADS, 3, "4 heads are no multiple of 3 key heads"},
+        {HN_ATTENTION_BACKWARD_CAUSAL, 2, "parameter 31 is 2"},
+        {HN_ATTENTION_BACKWARD_D_V + 2, INT64_MAX, "operand 2 is too large"},
+        {HN_ATTENTION_BACKWARD_OUT + 2, INT64_MAX, "operand 7 is too large"},
+    };
     for (uint32_t k = 0; k < 8; k++) call.dtypes[k] = HN_F32;
-    EXPECT_ERROR(hn_ext_check(&call), HN_UNSUPPORTED, "kernels of devices only");
+    EXPECT_OK(prepare_once(call));
+    expect_refused(call, changes, sizeof changes / sizeof *changes);
+    call.dtypes[8] = HN_I64;
+    EXPECT_ERROR(prepare_once(call), HN_INVALID_ARGUMENT, "the mask is i64");
+    call.dtypes[8] = HN_NO_TYPE, call.dtypes[6] = HN_F64;
+    EXPECT_ERROR(prepare_once(call), HN_INVALID_ARGUMENT, "operand 6 is f64, but operand 0 is f32");
+    for (uint32_t k = 0; k < 8; k++) call.dtypes[k] = HN_I32;
+    EXPECT_ERROR(prepare_once(call), HN_INVALID_ARGUMENT, "attention needs floats");
 }
 
 TEST(kinds_have_operands_and_parameters) {
