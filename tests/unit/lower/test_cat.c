@@ -24,12 +24,16 @@ TEST(read_by_one_op) {
     lowering_check_values(TURNED READ, 0);
 }
 
+#define SHIFTED                                                                                    \
+    X_AND_W "%h = slice(%x, dim=0, start=0, size=5, step=1)\n"                                     \
+            "%z = slice(%w, dim=0, start=0, size=1, step=1)\n%c = cat([%z, %h], dim=0)\n"
+
 /* A reader that adds up needs it whole, and so do an output, and what may leave a loop uncut. */
 TEST(made_all_the_same) {
 #define MADE "loop; loop; loop"
     check(true, TURNED READ "\noutput user %c \"\"", MADE);
-    check(true, TURNED "%y = sum(%c, dims=[1], keepdim=false)\noutput user %y \"\"", MADE);
-    check(false, TURNED "%d = exp(%c)\n%y = sum(%d, dims=[1], keepdim=false)\noutput user %y \"\"",
+    check(true, SHIFTED "%y = sum(%c, dims=[0], keepdim=false)\noutput user %y \"\"", MADE);
+    check(false, SHIFTED "%d = exp(%c)\n%y = sum(%d, dims=[0], keepdim=false)\noutput user %y \"\"",
           MADE);
     /* pieces of sizes that a run knows */
     check(
@@ -83,9 +87,6 @@ TEST(a_loop_is_cut_where_a_piece_ends) {
                       "%c = cat([%n, %o, %b, %x], dim=1)\n%y = mul(%c, %v)\noutput user %y \"\"",
               "loop; loop; loop", 1);
     /* along the rows; two readers of two pieces; one more reader is too many */
-#define SHIFTED                                                                                    \
-    X_AND_W "%h = slice(%x, dim=0, start=0, size=5, step=1)\n"                                     \
-            "%z = slice(%w, dim=0, start=0, size=1, step=1)\n%c = cat([%z, %h], dim=0)\n"
     check_cut(SHIFTED READ, "loop; loop", 1);
     check_cut(SHIFTED "%d = add(%c, %w)\noutput user %d \"\"\n" READ, "loop; loop; loop; loop", 1);
     check_cut(SHIFTED
@@ -126,9 +127,11 @@ TEST(a_variable_is_cut_where_the_index_tells_it) {
                       "output user %y \"\"",
               "loop", 1);
     /* rows of another length: no number tells the piece */
-    check_cut(X_AND_W "input user %v : f32[6, 16] \"v\"\n%c = cat([%x, %w], dim=1)\n%e = relu(%c)\n"
-                      "%f = reshape(%e, sizes=[96])\n%y = neg(%f)\noutput user %y \"\"",
-              "loop; loop; loop", 0);
+    check_cut(
+        X_AND_W
+        "%a = slice(%w, dim=1, start=0, size=3, step=1)\n"
+        "%c = cat([%x, %a], dim=1)\n%e = relu(%c)\n%f = reshape(%e, sizes=[66])\n%y = neg(%f)\noutput user %y \"\"",
+        "loop; loop; loop", 0);
 }
 
 TEST_MAIN

@@ -8,14 +8,13 @@
     "b3 : temp f32[8, 64] extent 512\n"                                                            \
     "b4 : output f32[8, 64] extent 512\n"                                                          \
     "b5 : output f32[8] extent 8\n"                                                                \
-    "b6 : temp f32[8, 64] extent 512\n" before                                                     \
-    "pointwise (i0 < 8, i1 < " size "; ) {\n"                                                      \
-    "  %1 = " from "[64*i0 + i1 + " rest "] : f32\n"                                                     \
+    "b6 : temp f32[8, 64] extent 512\n" before "pointwise (i0 < 8, i1 < " size "; ) {\n"           \
+    "  %1 = " from "[64*i0 + i1 + " rest "] : f32\n"                                               \
     "  %2 = " op "(%1) : f32\n"                                                                    \
     "  b3[64*i0 + i1] = %2\n"                                                                      \
     "}\n"                                                                                          \
     "pointwise (i0 < 8, i1 < " rest "; ) {\n"                                                      \
-    "  %1 = " from "[64*i0 + i1] : f32\n"                                                                \
+    "  %1 = " from "[64*i0 + i1] : f32\n"                                                          \
     "  b3[64*i0 + i1 + " size "] = %1\n"                                                           \
     "}\n" readers "result 0 = b4[0] [8, 64]\n"
 #define TURNED(op, size, rest, readers) TURNED_OF("b1", "", op, size, rest, readers)
@@ -75,7 +74,8 @@ TEST(pieces_that_are_read_backwards_stay) {
 
 TEST(pieces_of_what_changes_stay) {
     EXPECT_KERNELS(
-        TURNED_OF("b6", FILL("b1"), "neg", "32", "32", FILL("b2") TIMES("b3[64*i0 + i1]")), "1 2 2");
+        TURNED_OF("b6", FILL("b1"), "neg", "32", "32", FILL("b2") TIMES("b3[64*i0 + i1]")),
+        "1 2 2");
 }
 
 TEST(pieces_of_what_was_made_before_are_computed) {
