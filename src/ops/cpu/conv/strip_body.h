@@ -301,6 +301,12 @@ STRIP_SHAPE(strip_5_2_one, 1, 5, 2)
 STRIP_PADDED(strip_5_2_padded_high, 7, 5, 2)
 STRIP_PADDED(strip_5_2_padded_four, 4, 5, 2)
 
+/* ---- narrow planes ---- */
+
+#include "ops/cpu/conv/narrow_body.h"
+
+/* ---- all ---- */
+
 static void strip(const hn_ext_strip *p) {
     static void (*const shapes[2][2][5])(const hn_ext_strip *p) = {
         {{strip_3_1_one, strip_3_1_four, strip_3_1_high, strip_3_1_padded_four,
@@ -312,8 +318,10 @@ static void strip(const hn_ext_strip *p) {
          {strip_5_2_one, strip_5_2_four, strip_5_2_high, strip_5_2_padded_four,
           strip_5_2_padded_high}}};
     if (p->rows == 0 || p->cols == 0 || p->planes == 0) return;
-    shapes[p->kernel == 5][p->stride - 1]
-          [p->rows < 4 ? 0 : (p->padded ? 3 : 1) + (p->rows % 7 == 0)](p);
+    if (p->padded && p->narrow) narrow(p);
+    else
+        shapes[p->kernel == 5][p->stride - 1]
+              [p->rows < 4 ? 0 : (p->padded ? 3 : 1) + (p->rows % 7 == 0)](p);
     if (p->epilogue == HN_EPILOGUE_RELU || p->epilogue == HN_EPILOGUE_HARDSWISH) return;
     for (int64_t c = 0; c < p->planes; c++)
         if (p->out_row == p->cols)
