@@ -59,8 +59,8 @@ typedef struct hn_bench_candidate {
 
 /* Zeros are defaults. */
 typedef struct hn_bench_options {
-    /* For all of it. The first call of each candidate, and one round, are made in any case. 0: one
-     * second. */
+    /* For all of it but what `start` takes. The first call of each candidate, and one round, are made
+     * in any case. 0: one second. */
     int64_t budget_ns;
     /* A lead below this share counts as none: 0.02 is 2 %. 0: 1 %; negative: any lead counts. */
     double noise;

@@ -105,8 +105,8 @@ static void leave_hopeless(hn_race *race) {
 }
 
 static bool is_out_of_budget(const hn_race *race) {
-    return race->rounds > 1 &&
-           hn_bench_now(&race->clock) - race->begin_ns >= race->options.budget_ns;
+    const int64_t begin = race->begin_ns + race->start_ns;
+    return race->rounds > 1 && hn_bench_now(&race->clock) - begin >= race->options.budget_ns;
 }
 
 /* A sample of each that is left, beginning with another one each time. `*out_is_over`: the budget

@@ -42,6 +42,7 @@ typedef struct hn_race {
     hn_bench_options options; /* with defaults filled in */
     hn_bench_clock clock;
     int64_t begin_ns;
+    int64_t start_ns; /* of all candidates' `start`, which the budget is not for */
     hn_runner *runners;
     uint32_t count;
     const hn_runner *last_dropped;

@@ -405,6 +405,18 @@ TEST(the_budget_ends_a_race) {
     end(f);
 }
 
+/* To compile takes 50 ms for each of them. */
+TEST(the_budget_is_not_for_compilers) {
+    fixture *f = make(2, (int64_t[]){1100, 1000});
+    f->candidates[0].start = f->candidates[1].start = start;
+    f->options.budget_ns = 1000000;
+    EXPECT_OK(go(f));
+    EXPECT_INT(f->report->end, HN_BENCH_END_FIRST);
+    EXPECT_INT(f->report->winner, 1);
+    EXPECT(f->report->elapsed_ns > 100000000);
+    end(f);
+}
+
 /* One round is run in any case. Of so few, a lead of a quarter counts, and nothing below. */
 TEST(a_budget_that_is_too_small_leaves_one_round) {
     for (int k = 0; k < 2; k++) {
