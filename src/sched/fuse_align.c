@@ -11,7 +11,8 @@
  *   loop  (a < 6, b < 4)  x[a + 6*b]       6*b is the target's u for b = u, and a is v
  *   target (u < 4, v < 6) x[6*u + v]       so the loop becomes (u < 4, v < 6), a = v, b = u
  *
- * A variable may be several of the target's, innermost part first, or the other way round. The
+ * A variable may be several of the target's, innermost part first, or the other way round. One in which an
+ * index wraps, as x[768*(i/4) + 151296*(i%4)] does, is two variables. The
  * innermost variable stays the innermost one, unless all is small: memory is slow where neighbours
  * are written far apart.
  *
@@ -22,6 +23,7 @@
 
 enum {
     PAIRS_MAX = 4,     /* of accesses that are tried for a loop and a group */
+    CUTS_MAX = 2,      /* of variables of a loop */
     SMALL_ELEMS = 8192 /* which stay in the first cache: in any order */
 };
 
@@ -235,15 +237,59 @@ static bool find_order(sched *s, const group *g, const hn_loop *loop, bool moves
     return false;
 }
 
+/* ---- variables that wrap ---- */
+
+/* The divisor of a floordiv or mod of `var` in the sum; 0: there is none. */
+static hn_expr wraps_at(const sched *s, hn_expr index, hn_expr var) {
+    const hn_sum sum = hn_sym_sum(s->sym, index);
+    for (uint32_t k = 0; k < sum.count; k++) {
+        const hn_expr_kind kind = hn_sym_kind(s->sym, sum.terms[k]);
+        uint32_t count;
+        const hn_expr *args = hn_sym_args(s->sym, sum.terms[k], &count);
+        if ((kind == HN_EXPR_FLOORDIV || kind == HN_EXPR_MOD) && args[0] == var) return args[1];
+    }
+    return 0;
+}
+
+static bool find_wrap(const sched *s, const hn_loop *loop, uint32_t *out_var, hn_expr *out_at) {
+    for (hn_sid k = 1; k < loop->body.count; k++)
+        for (uint32_t d = 0; d < loop->rank && loop->body.items[k].kind == HN_SOP_LOAD; d++)
+            if ((*out_at = wraps_at(s, loop->body.items[k].index, loop->vars[d]))) {
+                *out_var = d;
+                return true;
+            }
+    return false;
+}
+
+/* Each variable in which a load wraps becomes two. False: there are none, or they cannot. */
+static bool cut_wrapped(sched *s, hn_loop *loop) {
+    uint32_t var, cuts = 0;
+    hn_expr at;
+    for (; cuts < CUTS_MAX && find_wrap(s, loop, &var, &at); cuts++) {
+        const dims all = loop_dims(s, loop);
+        const hn_expr outer = dims_quotient(s, all.items[var], at);
+        dims to = {.count = all.count + 1};
+        if (!outer || to.count > MAX_DIMS) return false;
+        for (uint32_t k = 0; k < all.count; k++) to.items[k + (k > var)] = all.items[k];
+        to.items[var] = outer, to.items[var + 1] = at;
+        if (!loop_revar(s, loop, &to, loop->rank + 1)) return false;
+    }
+    return cuts > 0;
+}
+
 /* ---- joining ---- */
 
 static hn_status join_loop(sched *s, group *g, hn_loop *loop, uint32_t origin,
                            hn_refusal_reason *out_why) {
     reordering order;
     hn_loop *copy;
-    if (!find_order(s, g, loop, false, &order)) return NULL;
+    uint32_t var;
+    hn_expr at;
+    const bool wraps = find_wrap(s, loop, &var, &at);
+    if (!wraps && !find_order(s, g, loop, false, &order)) return NULL;
     HN_NEW(s->arena, copy, 1);
     HN_TRY(loop_copy(s, loop, copy));
+    if (wraps && (!cut_wrapped(s, copy) || !find_order(s, g, copy, false, &order))) return NULL;
     reorder(s, &order, copy);
     HN_TRY(fuse_join(s, g, copy, origin, false, out_why));
     if (*out_why) return NULL;

@@ -109,8 +109,8 @@ static bool line_up(sched *s, const hn_loop **loops, uint32_t count, loop_pieces
         int64_t from;
         if (loops[k]->rank != loops[0]->rank ||
             memcmp(loops[k]->vars, loops[0]->vars, loops[0]->rank * sizeof(hn_expr)) != 0 ||
-            !hn_sym_is_int(s->sym,
-                           hn_sym_sub(s->sym, loops[k]->store.index, loops[0]->store.index), &from))
+            !hn_sym_is_int(s->sym, hn_sym_sub(s->sym, loops[k]->store.index, loops[0]->store.index),
+                           &from))
             return false;
         for (; at && begin[at - 1] > from; at--) {
             begin[at] = begin[at - 1];
@@ -134,7 +134,8 @@ static bool reads_well(const pieces *p, const hn_loop *loop, hn_item first) {
         const hn_sop *op = &loop->body.items[k];
         if (op->kind == HN_SOP_INDIRECT || op->kind == HN_SOP_RANDOM) return false;
         if (op->kind != HN_SOP_LOAD) continue;
-        if (p->of[op->buffer].last_write >= first || !loop_strides(p->s, loop, op->index, strides) ||
+        if (p->of[op->buffer].last_write >= first ||
+            !loop_strides(p->s, loop, op->index, strides) ||
             (strides[loop->rank - 1] && strides[loop->rank - 1] != own[loop->rank - 1]))
             return false;
     }

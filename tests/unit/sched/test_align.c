@@ -35,6 +35,31 @@ TEST(a_dim_is_cut_where_the_rows_are) {
         BATCH_NORM("i0 < 2, i1 < 2, i2 < 6, i3 < 32", "384*i0 + 192*i1 + 32*i2 + i3", "i2"), "2");
 }
 
+/* A sum of each row, and a reader that takes the rows in another order: of 4 x 6 rows those of one column
+ * after the other. */
+#define ROWS_TURNED(rows, index, sum)                                                              \
+    "b1 : input 0 f32[24, 32]\n"                                                                   \
+    "b2 : temp f32[24] extent 24\n"                                                                \
+    "b3 : output f32[24, 32] extent 768\n"                                                         \
+    "reduce sum (i0 < 24; i1 < 32) {\n"                                                            \
+    "  %1 = b1[32*i0 + i1] : f32\n"                                                                \
+    "  b2[i0] = %1\n"                                                                              \
+    "}\n"                                                                                          \
+    "pointwise (i0 < " rows ", i1 < 32; ) {\n"                                                     \
+    "  %1 = b1[" index " + i1] : f32\n"                                                            \
+    "  %2 = b2[" sum "] : f32\n"                                                                   \
+    "  %3 = sub(%1, %2) : f32\n"                                                                   \
+    "  b3[32*i0 + i1] = %3\n"                                                                      \
+    "}\n"                                                                                          \
+    "result 0 = b3[0] [24, 32]\n"
+
+TEST(a_dim_in_which_an_index_wraps_is_two) {
+    EXPECT_KERNELS(ROWS_TURNED("24", "192*(i0%4) + 32*(i0//4)", "6*(i0%4) + i0//4"), "2");
+    /* the sums of other rows; and not all of the rows */
+    EXPECT_KERNELS(ROWS_TURNED("24", "192*(i0%4) + 32*(i0//4)", "23 - i0"), "1 1");
+    EXPECT_KERNELS(ROWS_TURNED("22", "192*(i0%4) + 32*(i0//4)", "6*(i0%4) + i0//4"), "1 1");
+}
+
 /* Two readers of one matrix, each in its own order; what they write stays, with gaps behind rows. */
 #define TURNED(rows, columns, elems)                                                               \
     "b1 : input 0 f32[" elems "]\n"                                                                \
