@@ -58,6 +58,13 @@ uint32_t hn_source_type(const hn_wvalue *v);
 bool hn_source_is_state(const hn_woutput *o);
 bool hn_source_is_mutation(const hn_woutput *o);
 
+/* The expression of a node, for comments and messages. */
+void hn_source_node(const hn_wnumbering *numbering, uint32_t node, hn_strbuf *out);
+
+/* source_tables.c: tables of inputs and outputs, of the blocks that outputs lie in alone, and of the
+ * states. */
+void hn_source_tables(source_printer *p);
+
 /* source_steps.c: the walk over the steps. */
 hn_status hn_source_steps(source_printer *p) HN_MUST_USE;
 
