@@ -17,6 +17,7 @@ assert.pt2  an assertion on what was computed
 random.pt2  random numbers
 lstm.pt2    a recurrent layer whose states are recorded with a dimension more, as PyTorch up to 2.11 does
 gru.pt2     recurrent layers without a batch
+low_rank.pt2  a linear layer with an update of rank 2, normalised by rows: what depends on weights alone
 nan.pt2     a square root of what may be negative, between products of matrices, for debuggers
 
     tools/make_cli_data.py [FILE...]    all, or these by their first word
@@ -256,6 +257,19 @@ class Gru(torch.nn.Module):
         return self.layers(x)
 
 
+class LowRank(torch.nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        numbers = torch.sin(torch.arange(n * n, dtype=torch.float32)).reshape(n, n)
+        self.weight, self.scale = torch.nn.Parameter(numbers), torch.nn.Parameter(torch.arange(n) / n)
+        self.a, self.b = torch.nn.Parameter(numbers[:2] / 4), torch.nn.Parameter(numbers[:, :2] / 4)
+
+    def forward(self, x):
+        merged = self.weight + 0.5 * self.b @ self.a
+        unit = merged / merged.norm(dim=1, keepdim=True)
+        return x @ (unit * self.scale.unsqueeze(1)).t()
+
+
 class Nan(torch.nn.Module):
     def __init__(self):
         super().__init__()
@@ -399,9 +413,18 @@ def make_recurrent():
         torch.export.save(program, f"{FOLDER}{name}.pt2")
 
 
+def make_low_rank():
+    x = torch.cos(torch.arange(160, dtype=torch.float32)).reshape(2, 80)
+    save("low_rank", LowRank(80), (x,), dynamic_shapes=({0: torch.export.Dim("n", min=1, max=64)},))
+    program = torch.export.load(f"{FOLDER}low_rank.pt2")
+    for node in program.graph.nodes:
+        node.meta.pop("stack_trace", None)  # where PyTorch lies on the machine that made the file
+    torch.export.save(program, f"{FOLDER}low_rank.pt2")
+
+
 def make_random():
     export("random", Random(), (torch.ones(2, 3),))
 
 
-for made in sys.argv[1:] or ["bf16", "mutate", "data", "number", "constants", "branch_size", "sizes", "branch", "loops", "loop_numbers", "stacks", "combine", "assert", "random", "recurrent"]:
+for made in sys.argv[1:] or ["bf16", "mutate", "data", "number", "constants", "branch_size", "sizes", "branch", "loops", "loop_numbers", "stacks", "combine", "assert", "random", "recurrent", "low_rank"]:
     globals()["make_" + made]()

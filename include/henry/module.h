@@ -94,9 +94,11 @@ typedef struct hn_module_options {
 
 /* Loads a bundle file. The file is mapped: weights are shared with other processes and never
  * copied. It must not be truncated or rewritten in place while the module lives (replacing it by
- * rename is fine).
+ * rename is fine). What the program computes from weights alone is computed now, if the compiler found
+ * that calls save time by it (hn_compile_options.computed_weights_bytes).
  * Owns: one reference. Errors: not-found, io, corrupt (does not verify), incompatible (another
- * version, or a CPU without the features that the kernels need), out-of-memory. */
+ * version, or a CPU without the features that the kernels need), out-of-memory; as hn_module_run, of
+ * what is computed from weights alone. */
 HN_API hn_status hn_module_load_file(const char *path, const hn_module_options *options,
                                      hn_module **out_module) HN_MUST_USE;
 
@@ -392,8 +394,8 @@ typedef struct hn_named_tensor {
 } hn_named_tensor;
 
 /* Replaces weights by name, all at once: a run uses either only old or only new values. Runs that
- * have begun continue with the old ones. Packed copies are made again when a run needs them. After
- * an error nothing has changed. If `borrow` is false, the elements are copied; any strides are
+ * have begun continue with the old ones. Packed copies are made again when a run needs them, and what
+ * depends on weights alone is computed before the call returns. After an error nothing has changed. If `borrow` is false, the elements are copied; any strides are
  * allowed. If it is true, the module uses the tensors' memory and keeps a reference to them until
  * no run needs it; the memory must not change meanwhile. This requires that the weight shares its
  * memory with no other, that the tensor has the same order of elements, and that its address is a
@@ -401,7 +403,7 @@ typedef struct hn_named_tensor {
  * states take them when created or reset.
  * Errors: not-found, with similar names; invalid-argument (type, sizes, a name given twice, two
  * names for the same memory with different values); unsupported if the compiler folded the weight's
- * values into the program, or if it cannot be borrowed. */
+ * values into the program, or if it cannot be borrowed; as hn_module_run, of what is computed. */
 HN_API hn_status hn_module_weights_replace(hn_module *module, const hn_named_tensor *weights,
                                            uint32_t count, bool borrow) HN_MUST_USE;
 
@@ -554,6 +556,10 @@ typedef struct hn_module_stats {
      * device, and asking how other operations are done. Of runs: the first one of each operation,
      * for which the library loads its kernel. */
     int64_t libraries_start_ns, operations_choose_ns, operations_first_ns;
+    /* Of what depends on weights alone: memory for the results, and the time that it took to compute them,
+     * when the module was opened and in each exchange of weights. */
+    uint64_t weights_computed_bytes;
+    int64_t weights_compute_ns;
 } hn_module_stats;
 HN_API void hn_module_stats_get(hn_module *module, hn_module_stats *out);
 

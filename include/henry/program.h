@@ -113,6 +113,10 @@ typedef struct hn_compile_options {
     const char *metric_tables;
     /* the folder of their files, which is made. NULL: HENRY_METRIC_DIR, else the current folder */
     const char *metric_dir;
+    /* What depends on weights alone is computed once, when a module is opened or its weights are
+     * exchanged, where calls save time by it; the results have at most so many bytes in all. 0: as many
+     * as the weights of the model, or 16 MiB; less than 0: none, each call computes everything */
+    int64_t computed_weights_bytes;
 } hn_compile_options;
 
 typedef enum hn_cache_state { HN_CACHE_OFF, HN_CACHE_MISS, HN_CACHE_HIT } hn_cache_state;

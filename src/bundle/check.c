@@ -535,7 +535,7 @@ static hn_status check_storages(const hn_bundle *b) {
         if (s->where == HNB_STORAGE_BLOB) limit = b->blob_bytes;
         if (s->where == HNB_STORAGE_WEIGHTS) limit = b->weights_bytes;
         if (s->where == HNB_STORAGE_FILE) limit = b->weight_file_bytes;
-        if (s->where == HNB_STORAGE_MADE) continue;
+        if (s->where >= HNB_STORAGE_MADE) continue; /* they have no bytes of their own */
         if (!hn_add_size(s->offset, s->bytes, &end) || end > limit)
             return CORRUPT("storage %u lies outside its file", i);
     }
@@ -563,7 +563,8 @@ static hn_status check_tensors(const hn_bundle *b) {
         bool ok = str_ok(b, t->name) && t->name.len && t->kind < HNB_TENSOR_KIND_COUNT &&
                   dtype_ok(t->dtype) && dims_ok(b, t->rank, t->dims, 2) &&
                   t->storage < b->storages_count && t->is_folded <= 1 &&
-                  b->storages[t->storage].where != HNB_STORAGE_MADE;
+                  b->storages[t->storage].where != HNB_STORAGE_MADE &&
+                  b->storages[t->storage].where != HNB_STORAGE_COMPUTED;
         if (!ok || !tensor_lies_ok(b, t)) return CORRUPT("tensor %u", i);
     }
     return NULL;
@@ -603,6 +604,7 @@ hn_status hn_bundle_check(const hn_bundle *b) {
     HN_TRY(check_outputs(b));
     HN_TRY(check_targets(b));
     HN_TRY(check_objects(b, &behind));
+    HN_TRY(hn_bundle_check_computed(b, &behind));
     HN_TRY(hn_bundle_check_programs(b, behind));
     HN_TRY(check_kernels(b));
     HN_TRY(check_steps(b));

@@ -289,6 +289,10 @@ static void text_storage(const hn_bundle *b, uint32_t i, hn_strbuf *out) {
     const hnb_storage *s = &b->storages[i];
     hn_strbuf_printf(out, "storage %u '%s'", i, hn_bundle_text(b, s->name));
     if (s->where == HNB_STORAGE_MADE) text_sources(b, i, out);
+    else if (s->where == HNB_STORAGE_COMPUTED)
+        hn_strbuf_printf(out, " computed, output %" PRIu64 " of the program of weights", s->offset);
+    else if (s->where == HNB_STORAGE_OUTER)
+        hn_strbuf_printf(out, " source %" PRIu64 " of the program of weights", s->offset);
     else hn_strbuf_printf(out, " %s at %" PRIu64, hn_bundle_places[s->where], s->offset);
     hn_strbuf_printf(out, ", %" PRIu64 " bytes%s\n", s->bytes,
                      s->is_mutable ? ", changed by the program" : "");
@@ -347,6 +351,35 @@ static void text_transfers(const hn_bundle *b, hn_strbuf *out) {
     else hn_strbuf_printf(out, " of %" PRId64 " bytes\n", t.bytes);
 }
 
+static void text_steps(const hn_bundle *b, hn_strbuf *out) {
+    text_buffers(b, out);
+    for (uint32_t i = 1; i < b->kernels_count; i++) text_kernel(b, i, out);
+    for (uint32_t i = 0; i < b->steps_count; i++) text_step(b, i, out);
+    text_files(b, out);
+}
+
+/* Its targets are those of the program around it. */
+static void text_weights_program(const hn_bundle *b, hn_strbuf *out) {
+    hn_bundle program;
+    if (!b->weights_program_count) return;
+    hn_status status = hn_bundle_weights_program_open(b, false, &program);
+    hn_strbuf_puts(out, "\nprogram of weights, which runs once for a set of weights\n");
+    if (status) {
+        hn_strbuf_printf(out, "damaged: %s\n", hn_status_message(status));
+        hn_status_free(status);
+        return;
+    }
+    hn_strbuf_puts(out, "sources");
+    for (uint32_t k = 0; k < b->weights_sources_count; k++)
+        hn_strbuf_printf(out, "%s %u '%s'", k ? "," : "", b->weights_sources[k],
+                         hn_bundle_text(b, b->storages[b->weights_sources[k]].name));
+    hn_strbuf_putc(out, '\n');
+    text_values(&program, out);
+    text_workspaces(&program, out);
+    text_transfers(&program, out);
+    text_steps(&program, out);
+}
+
 /* What each program of a file has of its own. */
 static void text_program(const hn_bundle *b, hn_strbuf *out) {
     text_targets(b, out);
@@ -354,10 +387,8 @@ static void text_program(const hn_bundle *b, hn_strbuf *out) {
     text_symbols(b, out);
     text_workspaces(b, out);
     text_transfers(b, out);
-    text_buffers(b, out);
-    for (uint32_t i = 1; i < b->kernels_count; i++) text_kernel(b, i, out);
-    for (uint32_t i = 0; i < b->steps_count; i++) text_step(b, i, out);
-    text_files(b, out);
+    text_steps(b, out);
+    text_weights_program(b, out);
 }
 
 static void text_programs(const hn_bundle *b, hn_strbuf *out) {

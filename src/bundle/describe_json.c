@@ -330,8 +330,14 @@ static void json_files(const hn_bundle *b, hn_strbuf *out) {
         json_begin(out);
         json_str(b, out, "name", b->storages[i].name);
         json_text(out, "where", hn_str_of(hn_bundle_places[b->storages[i].where]));
-        if (b->storages[i].where == HNB_STORAGE_MADE) json_sources(b, i, out);
-        else json_number(out, "offset", b->storages[i].offset);
+        const uint32_t where = b->storages[i].where;
+        if (where == HNB_STORAGE_MADE) json_sources(b, i, out);
+        else
+            json_number(out,
+                        where == HNB_STORAGE_COMPUTED ? "output"
+                        : where == HNB_STORAGE_OUTER  ? "source"
+                                                      : "offset",
+                        b->storages[i].offset);
         json_number(out, "bytes", b->storages[i].bytes);
         json_bool(out, "mutable", b->storages[i].is_mutable);
         hn_strbuf_putc(out, '}');
@@ -362,18 +368,41 @@ static void json_tensors(const hn_bundle *b, hn_strbuf *out) {
     hn_strbuf_putc(out, ']');
 }
 
-/* What each program of a file has of its own. */
-static void json_program(const hn_bundle *b, hn_strbuf *out) {
-    json_targets(b, out);
-    json_values(b, out);
-    json_symbols(b, out);
+static void json_steps(const hn_bundle *b, hn_strbuf *out) {
     json_workspaces(b, out);
     json_transfers(b, out);
     json_memory(b, out);
     json_counts(b, out);
     hn_bundle_records_json(b, out);
     json_files(b, out);
+}
+
+/* "weights_program": what runs once for a set of weights; missing where there is none. `sources`:
+ * numbers in the list of weights, from 1 on. */
+static void json_weights_program(const hn_bundle *b, hn_strbuf *out) {
+    hn_bundle program;
+    if (!b->weights_program_count) return;
+    hn_status status = hn_bundle_weights_program_open(b, false, &program);
+    json_key(out, "weights_program"), hn_strbuf_putc(out, '{');
+    if (status) json_text(out, "damaged", hn_str_of(hn_status_message(status)));
+    json_list(out, "sources");
+    for (uint32_t k = 0; k < b->weights_sources_count; k++)
+        hn_strbuf_printf(out, "%s%u", k ? "," : "", b->weights_sources[k]);
+    hn_strbuf_putc(out, ']');
+    if (!status) json_values(&program, out);
+    if (!status) json_steps(&program, out);
+    hn_strbuf_putc(out, '}');
+    hn_status_free(status);
+}
+
+/* What each program of a file has of its own. */
+static void json_program(const hn_bundle *b, hn_strbuf *out) {
+    json_targets(b, out);
+    json_values(b, out);
+    json_symbols(b, out);
+    json_steps(b, out);
     json_tensors(b, out);
+    json_weights_program(b, out);
 }
 
 /* The first program is the object itself; the others, where there are some, are in a list. */

@@ -31,10 +31,11 @@ enum {
      * devices of steps, a workspace for each device, OpenCL; 7: several programs in one file; 8 and
      * 9: steps have all the nodes that they do, storages may be made of others; 10 and 11: scratch
      * memory of groups is a buffer, steps that fill one with zeros; 12 and 13: records of steps,
-     * sections that readers may leave out */
+     * sections that readers may leave out; 14: either of them with a program of weights */
     HNB_VERSION = 13,
     /* of a file with one program */
     HNB_VERSION_SINGLE = 12,
+    HNB_VERSION_COMPUTED = 14, /* of one that has a program of weights */
     HNB_WEIGHTS_ALIGN = 65536,
     HNB_ALIGN = 64, /* of sections, objects and storages */
     HNB_MAX_RANK = 16,
@@ -101,6 +102,10 @@ typedef enum hnb_section_kind {
     HNB_PIECES,
     HNB_PIECE_DIMS,
     HNB_RECORDS, /* hnb_record; may be missing, and is EXTRA */
+    /* hnb_weights_program, one; uint32: the storages that it reads, one or more. Both are missing where
+     * there is none */
+    HNB_WEIGHTS_PROGRAM,
+    HNB_WEIGHTS_SOURCES,
     HNB_SECTION_KIND_COUNT
 } hnb_section_kind;
 
@@ -387,6 +392,11 @@ typedef enum hnb_storage_where {
     HNB_STORAGE_WEIGHTS = 1, /* in part three, offset from its start */
     HNB_STORAGE_FILE = 2,    /* in the weights file */
     HNB_STORAGE_MADE = 3,    /* nowhere: `offset` is its first piece */
+    HNB_STORAGE_COMPUTED =
+        4, /* nowhere: it is output `offset` of the program of weights, row-major */
+    /* of a program of weights: the storage that element `offset` of HNB_WEIGHTS_SOURCES of the program
+     * around it names */
+    HNB_STORAGE_OUTER = 5,
     HNB_STORAGE_WHERE_COUNT
 } hnb_storage_where;
 
@@ -406,6 +416,14 @@ typedef struct hnb_piece {
     uint64_t run_bytes, from, to;
 } hnb_piece;
 _Static_assert(sizeof(hnb_piece) == 40 && sizeof(hn_box_dim) == 24, "layout");
+
+/* What depends on weights alone: an image in part two, behind the objects, whose inputs are storages
+ * of this program and whose outputs are others. It runs once for a set of weights. */
+typedef struct hnb_weights_program {
+    uint64_t offset, len; /* in part two, HNB_ALIGNed */
+    uint8_t digest[32];   /* of the image's part one */
+} hnb_weights_program;
+_Static_assert(sizeof(hnb_weights_program) == 48, "layout");
 
 typedef enum hnb_tensor_kind {
     HNB_TENSOR_PARAMETER = 0,

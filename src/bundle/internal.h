@@ -22,7 +22,7 @@ extern const char *const hn_bundle_places[HNB_STORAGE_WHERE_COUNT],
 /* Of what kind of target an object is. `kind` is in range. */
 hnb_target_kind hn_bundle_object_target(uint32_t kind);
 double hn_bundle_double(uint64_t bits);
-/* Of all storages but those that are made of others. */
+/* Of all storages but those that are made of others or computed. */
 uint64_t hn_bundle_storage_bytes(const hn_bundle *b);
 
 /* Checks every index and enum of an opened view whose sections are in bounds. */
@@ -38,9 +38,15 @@ void hn_bundle_records_json(const hn_bundle *b, hn_strbuf *out);
 
 /* hn_bundle_open of a program of `file`; NULL: of a file. */
 hn_status hn_bundle_open_in(const hn_bundle *file, const void *bytes, size_t len, bool check_digest,
-                            hn_bundle *out) HN_MUST_USE;
+                            bool is_of_weights, hn_bundle *out) HN_MUST_USE;
 /* hn_bundle_check_code without the objects of other programs. */
 hn_status hn_bundle_check_own_code(const hn_bundle *b) HN_MUST_USE;
+/* weights_program.c: where it is, and storages that are its outputs, or those of a program around it,
+ * when all else of the storages is good. `*behind`: where the objects end in part two, and then the
+ * program. */
+hn_status hn_bundle_check_computed(const hn_bundle *b, uint64_t *behind) HN_MUST_USE;
+/* Opens the program of weights, if there is one. */
+hn_status hn_bundle_weights_program_check(const hn_bundle *b, bool check_digest) HN_MUST_USE;
 /* programs.c: the table of programs. What is in them is checked when one is opened. `behind`: where
  * the objects end in part two. */
 hn_status hn_bundle_check_programs(const hn_bundle *b, uint64_t behind) HN_MUST_USE;

@@ -89,7 +89,7 @@ static hn_status put_bytes(joiner *j, const hnb_storage *s, const uint8_t *bytes
 
 /* Where the bytes of a storage are in the file, if it has bytes there. */
 static hn_status place_storage(joiner *j, const hn_join_part *part, hnb_storage *s) {
-    if (s->where == HNB_STORAGE_MADE) return NULL;
+    if (s->where == HNB_STORAGE_MADE || s->where == HNB_STORAGE_COMPUTED) return NULL;
     const uint8_t *bytes = bytes_of(part, s);
     pool_entry entry = {.bytes = bytes, .len = s->bytes, .offset = s->offset, .where = s->where};
     if (!bytes) return HN_ERROR(HN_CORRUPT, "a storage lies beyond the end of the weights file");
@@ -142,6 +142,8 @@ static hn_status take_arrays(joiner *j, const hn_bundle *b, hn_bundle_writer *w)
     TAKE(pieces)
     TAKE(piece_dims)
     TAKE(records)
+    TAKE(weights_program)
+    TAKE(weights_sources)
 #undef TAKE
     return NULL;
 }

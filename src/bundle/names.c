@@ -24,7 +24,8 @@ const char *const hn_bundle_value_kinds[HNB_VALUE_KIND_COUNT] = {"tensor", "int"
 const char *const hn_bundle_relations[HNB_RELATION_COUNT] = {"==", "!=", "<", "<="};
 const char *const hn_bundle_buffer_kinds[HNB_BUFFER_KIND_COUNT] = {
     "none", "input", "constant", "temp", "output", "slot", "pool"};
-const char *const hn_bundle_places[HNB_STORAGE_WHERE_COUNT] = {"blob", "weights", "file", "made"};
+const char *const hn_bundle_places[HNB_STORAGE_WHERE_COUNT] = {"blob", "weights",  "file",
+                                                               "made", "computed", "outer"};
 const char *const hn_bundle_target_kinds[HNB_TARGET_KIND_COUNT] = {"none", "cpu", "cuda", "opencl"};
 
 static const struct {
@@ -89,7 +90,7 @@ double hn_bundle_double(uint64_t bits) {
 uint64_t hn_bundle_storage_bytes(const hn_bundle *b) {
     uint64_t sum = 0;
     for (uint32_t i = 1; i < b->storages_count; i++)
-        if (b->storages[i].where != HNB_STORAGE_MADE) sum += b->storages[i].bytes;
+        if (b->storages[i].where < HNB_STORAGE_MADE) sum += b->storages[i].bytes;
     return sum;
 }
 

@@ -40,12 +40,21 @@ hn_status hn_bundle_check_programs(const hn_bundle *b, uint64_t behind) {
     return b->programs_count ? check_device(b, b->programs[0].device) : NULL;
 }
 
-hn_status hn_bundle_check_code(const hn_bundle *b) {
+/* Also of its program of weights. */
+static hn_status check_program_code(const hn_bundle *b) {
+    hn_bundle of_weights;
     HN_TRY(hn_bundle_check_own_code(b));
+    if (!b->weights_program_count) return NULL;
+    HN_TRY(hn_bundle_weights_program_open(b, true, &of_weights));
+    return hn_bundle_check_own_code(&of_weights);
+}
+
+hn_status hn_bundle_check_code(const hn_bundle *b) {
+    HN_TRY(check_program_code(b));
     for (uint32_t k = 1; k < b->programs_count; k++) {
         hn_bundle program;
         HN_TRY(hn_bundle_program_open(b, k, true, &program));
-        HN_TRY(hn_bundle_check_own_code(&program));
+        HN_TRY(check_program_code(&program));
     }
     return NULL;
 }
@@ -54,7 +63,7 @@ hn_status hn_bundle_check_code(const hn_bundle *b) {
 
 static hn_status open_program(const hn_bundle *file, const hnb_program *p, bool check_digest,
                               hn_bundle *out) {
-    HN_TRY(hn_bundle_open_in(file, file->code + p->offset, p->len, check_digest, out));
+    HN_TRY(hn_bundle_open_in(file, file->code + p->offset, p->len, check_digest, false, out));
     if (check_digest && memcmp(p->digest, out->header->digest, sizeof p->digest) != 0)
         return CORRUPT("its digest is not the recorded one");
     out->first_object = p->first_object;
@@ -72,11 +81,13 @@ hn_status hn_bundle_program_open(const hn_bundle *file, uint32_t program, bool c
 
 hn_status hn_bundle_programs_check(const hn_bundle *file, bool check_digest) {
     uint64_t objects = file->objects_count;
+    HN_TRY(hn_bundle_weights_program_check(file, check_digest));
     for (uint32_t k = 1; k < file->programs_count; k++) {
         hn_bundle program;
         HN_TRY(hn_bundle_program_open(file, k, check_digest, &program));
         if (program.first_object != objects)
             return CORRUPT("number of objects before program %u", k);
+        HN_TRY(hn_bundle_weights_program_check(&program, check_digest));
         objects += program.objects_count;
     }
     return NULL;

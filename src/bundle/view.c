@@ -41,6 +41,8 @@ const hn_section_facts hn_bundle_sections[HNB_SECTION_KIND_COUNT] = {
     [HNB_PIECES] = {"pieces", sizeof(hnb_piece), 1, UINT32_MAX},
     [HNB_PIECE_DIMS] = {"piece dimensions", sizeof(hn_box_dim), 0, UINT32_MAX},
     [HNB_RECORDS] = {"records", sizeof(hnb_record), 0, UINT32_MAX, .is_extra = true},
+    [HNB_WEIGHTS_PROGRAM] = {"program of weights", sizeof(hnb_weights_program), 1, 1},
+    [HNB_WEIGHTS_SOURCES] = {"sources of weights", sizeof(uint32_t), 1, UINT32_MAX},
 };
 
 bool hn_bundle_digest_is_unknown(const uint8_t digest[32]) {
@@ -72,15 +74,16 @@ hn_digest hn_bundle_ends_digest(const uint8_t *bytes, size_t len) {
 }
 
 static bool version_ok(const hnb_header *h) {
-    return h->version == HNB_VERSION_SINGLE || h->version == HNB_VERSION;
+    return h->version == HNB_VERSION_SINGLE || h->version == HNB_VERSION ||
+           h->version == HNB_VERSION_COMPUTED;
 }
 
 static hn_status check_versions(const hnb_header *h) {
     if (!version_ok(h))
         return HN_ERROR(
             HN_INCOMPATIBLE,
-            "bundle format version %u, this library reads %d and %d; compile the model again",
-            h->version, HNB_VERSION_SINGLE, HNB_VERSION);
+            "bundle format version %u, this library reads %d to %d; compile the model again",
+            h->version, HNB_VERSION_SINGLE, HNB_VERSION_COMPUTED);
     if (h->kernel_abi != HN_KERNEL_ABI_VERSION || h->extern_abi != HN_EXTERN_ABI_VERSION)
         return HN_ERROR(
             HN_INCOMPATIBLE,
@@ -164,6 +167,8 @@ static void set_section(hn_bundle *b, uint32_t kind, const void *at, uint64_t co
         HN_SET(HNB_PIECES, pieces)
         HN_SET(HNB_PIECE_DIMS, piece_dims)
         HN_SET(HNB_RECORDS, records)
+        HN_SET(HNB_WEIGHTS_PROGRAM, weights_program)
+        HN_SET(HNB_WEIGHTS_SOURCES, weights_sources)
 #undef HN_SET
     case HNB_INFO: b->info = at; break;
     case HNB_STRINGS: b->strings = at, b->strings_bytes = count; break;
@@ -175,7 +180,8 @@ static void set_section(hn_bundle *b, uint32_t kind, const void *at, uint64_t co
 
 static bool may_be_missing(uint32_t kind) {
     return kind == HNB_KEY || kind == HNB_PROGRAMS || kind == HNB_PIECES ||
-           kind == HNB_PIECE_DIMS || hn_bundle_sections[kind].is_extra;
+           kind == HNB_PIECE_DIMS || kind == HNB_WEIGHTS_PROGRAM || kind == HNB_WEIGHTS_SOURCES ||
+           hn_bundle_sections[kind].is_extra;
 }
 
 static bool lies_inside(const hn_bundle *b, const hnb_section *s) {
@@ -205,6 +211,9 @@ static hn_status open_section(hn_bundle *b, const hnb_section *s, bool *seen) {
     if (seen[kind]) return HN_ERROR(HN_CORRUPT, "bundle has section '%s' twice", facts->name);
     if (kind == HNB_PROGRAMS && b->header->version == HNB_VERSION_SINGLE)
         return HN_ERROR(HN_CORRUPT, "bundle of version %u has a section '%s'", HNB_VERSION_SINGLE,
+                        facts->name);
+    if (kind == HNB_WEIGHTS_PROGRAM && b->header->version != HNB_VERSION_COMPUTED)
+        return HN_ERROR(HN_CORRUPT, "bundle of version %u has a section '%s'", b->header->version,
                         facts->name);
     seen[kind] = true;
     if (s->elem_bytes != facts->elem_bytes)
@@ -247,7 +256,7 @@ static void set_weights(hn_bundle *b, const hn_bundle *file) {
 /* One of several programs has no weights of its own, no signature and no programs in it. */
 static hn_status check_inner(const hn_bundle *b) {
     const hnb_header *h = b->header;
-    bool ok = h->version == HNB_VERSION && h->file_bytes == b->len && !h->weights_bytes &&
+    bool ok = h->version != HNB_VERSION_SINGLE && h->file_bytes == b->len && !h->weights_bytes &&
               !b->blob_bytes && !b->weight_files_count && !b->programs_count &&
               hn_bundle_digest_is_unknown(h->signer) && hn_bundle_digest_is_unknown(h->signature) &&
               hn_bundle_digest_is_unknown(h->signature + 32);
@@ -255,8 +264,8 @@ static hn_status check_inner(const hn_bundle *b) {
 }
 
 hn_status hn_bundle_open_in(const hn_bundle *file, const void *bytes, size_t len, bool check_digest,
-                            hn_bundle *out) {
-    *out = (hn_bundle){.bytes = bytes, .len = len, .header = bytes};
+                            bool is_of_weights, hn_bundle *out) {
+    *out = (hn_bundle){.bytes = bytes, .len = len, .header = bytes, .is_of_weights = is_of_weights};
     if ((uintptr_t)bytes % 8)
         return HN_ERROR(HN_INVALID_ARGUMENT, "bundle bytes are not 8-byte aligned");
     HN_TRY(check_header(bytes, len));
@@ -273,7 +282,7 @@ hn_status hn_bundle_open_in(const hn_bundle *file, const void *bytes, size_t len
 }
 
 hn_status hn_bundle_open(const void *bytes, size_t len, bool check_digest, hn_bundle *out) {
-    return hn_bundle_open_in(NULL, bytes, len, check_digest, out);
+    return hn_bundle_open_in(NULL, bytes, len, check_digest, false, out);
 }
 
 hn_status hn_bundle_object_get(const hn_bundle *b, uint32_t object, bool verify, hn_str *out) {
@@ -315,6 +324,11 @@ hn_status hn_bundle_check_own_code(const hn_bundle *b) {
         HN_TRY(hn_bundle_object_get(b, i, true, &bytes));
         HN_TRY(check_zeros(b, end, offset));
         end = offset + b->objects[i].len;
+    }
+    for (uint32_t k = 0; k < b->weights_program_count; k++) {
+        uint64_t offset = h->code_offset + b->weights_program[k].offset;
+        HN_TRY(check_zeros(b, end, offset));
+        end = offset + b->weights_program[k].len;
     }
     for (uint32_t k = 1; k < b->programs_count; k++) {
         uint64_t offset = h->code_offset + b->programs[k].offset;

@@ -48,6 +48,8 @@ typedef struct hn_bundle {
     HN_BUNDLE_ARRAY(pieces, hnb_piece)
     HN_BUNDLE_ARRAY(piece_dims, hn_box_dim)
     HN_BUNDLE_ARRAY(records, hnb_record)
+    HN_BUNDLE_ARRAY(weights_program, hnb_weights_program) /* none or one */
+    HN_BUNDLE_ARRAY(weights_sources, uint32_t)
 #undef HN_BUNDLE_ARRAY
     const char *strings;
     uint64_t strings_bytes;
@@ -60,6 +62,7 @@ typedef struct hn_bundle {
     uint64_t weights_bytes, weight_file_bytes; /* of part three, of the file's weights file */
     /* number of the program's first object among those of all programs of the file */
     uint32_t first_object;
+    bool is_of_weights; /* it is the program of weights of another one */
 } hn_bundle;
 
 /* Verifies structure (always) and the digest of part one (when asked) and fills the view. Objects
@@ -84,6 +87,10 @@ hn_status hn_bundle_program_open(const hn_bundle *file, uint32_t program, bool c
 hn_status hn_bundle_programs_check(const hn_bundle *file, bool check_digest) HN_MUST_USE;
 /* The program for a device. `*out_program` is the count of programs if there is none. */
 bool hn_bundle_program_find(const hn_bundle *file, uint32_t device, uint32_t *out_program);
+/* The program of weights of a program that has one, verified as that: its storages and outputs are what
+ * they are said to be. Errors: corrupt. */
+hn_status hn_bundle_weights_program_open(const hn_bundle *b, bool check_digest,
+                                         hn_bundle *out) HN_MUST_USE;
 /* For which device a program is. */
 hn_device_kind hn_bundle_program_device(const hn_bundle *file, uint32_t program);
 /* "cpu (x86-64-v4, generic), cuda (sm_90a)": every program with its targets. */

@@ -113,9 +113,12 @@ static void place(layout *l, uint32_t kind, const void *items, uint64_t count, u
 static void lay_out(const hn_bundle_writer *w, layout *l) {
     const bool is_single = !w->programs.count && !w->is_inner;
     const uint32_t sections = HNB_SECTION_KIND_COUNT - 1 - (w->programs.count ? 0 : 1) -
-                              (w->pieces.count ? 0 : 2) - (w->records.count ? 0 : 1);
+                              (w->pieces.count ? 0 : 2) - (w->records.count ? 0 : 1) -
+                              (w->weights_program.count ? 0 : 2);
     uint64_t end = sizeof(hnb_header) + sections * sizeof(hnb_section);
-    *l = (layout){.header = {.version = is_single ? HNB_VERSION_SINGLE : HNB_VERSION,
+    *l = (layout){.header = {.version = w->weights_program.count ? HNB_VERSION_COMPUTED
+                                        : is_single              ? HNB_VERSION_SINGLE
+                                                                 : HNB_VERSION,
                              .kernel_abi = HN_KERNEL_ABI_VERSION,
                              .extern_abi = HN_EXTERN_ABI_VERSION}};
     memcpy(l->header.magic, HNB_MAGIC, sizeof l->header.magic);
@@ -148,6 +151,8 @@ static void lay_out(const hn_bundle_writer *w, layout *l) {
     if (w->pieces.count) PLACE(HNB_PIECES, pieces);
     if (w->pieces.count) PLACE(HNB_PIECE_DIMS, piece_dims);
     if (w->records.count) PLACE(HNB_RECORDS, records);
+    if (w->weights_program.count) PLACE(HNB_WEIGHTS_PROGRAM, weights_program);
+    if (w->weights_program.count) PLACE(HNB_WEIGHTS_SOURCES, weights_sources);
 #undef PLACE
     place(l, HNB_STRINGS, w->strings.ptr, w->strings.len, &end);
     place(l, HNB_BLOB, NULL, w->blob.end, &end);

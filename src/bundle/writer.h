@@ -41,6 +41,8 @@ typedef struct hn_bundle_writer {
     HN_WRITER_ARRAY(pieces, hnb_piece)
     HN_WRITER_ARRAY(piece_dims, hn_box_dim)
     HN_WRITER_ARRAY(records, hnb_record)
+    HN_WRITER_ARRAY(weights_program, hnb_weights_program)
+    HN_WRITER_ARRAY(weights_sources, uint32_t)
 #undef HN_WRITER_ARRAY
     /* Pieces of the byte areas, by reference: they must live until finish. Offsets are given out in
      * order. */
@@ -55,7 +57,7 @@ typedef struct hn_bundle_writer {
     hn_strbuf strings;
     hn_strmap string_map;
     bool weights_digest; /* compute the full digest of part three */
-    bool is_inner;       /* one of several programs of a file: its weights are in that */
+    bool is_inner;       /* a program in a file that has its weights */
 } hn_bundle_writer;
 
 /* Arrays whose element 0 is a filler have it after init. Owns: arrays live in `arena`; deinit frees

@@ -19,6 +19,7 @@ void hn_driver_init(hn_driver *d, const hn_compile_options *options, hn_service 
 }
 
 void hn_driver_deinit(hn_driver *d) {
+    hn_driver_weights_deinit(d);
     hn_scope_destroy(d->scope);
     hn_tables_deinit(&d->tables);
     hn_arena_deinit(&d->scratch);
@@ -94,10 +95,12 @@ static hn_status check_machines(const hn_driver *d) {
 }
 
 static hn_status build(hn_driver *d, hn_strbuf *image) {
+    const bool is_project = HN_OPT(&d->options, source_dir) != NULL;
+    HN_TRY(is_project ? hn_driver_weights_compute(d) : hn_driver_weights_begin(d));
     HN_TRY(hn_driver_kernels(d));
     HN_TRY(hn_driver_count(d));
     int64_t mark = hn_now_ns();
-    if (HN_OPT(&d->options, source_dir)) return hn_driver_source(d);
+    if (is_project) return hn_driver_source(d);
     HN_TRY(check_machines(d));
     HN_TRY(hn_driver_submit(d));
     d->stats.codegen_ns +=

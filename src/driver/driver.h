@@ -56,6 +56,9 @@ typedef struct hn_pass_stats {
 
 enum { HN_PASSES_MAX = 16 };
 
+/* The program of weights of a compilation: one of its own. */
+typedef struct hn_driver_weights hn_driver_weights;
+
 /* One compilation on its way. */
 typedef struct hn_driver {
     hn_options options; /* read with HN_OPT */
@@ -67,6 +70,7 @@ typedef struct hn_driver {
     hn_schedule schedule;
     hn_work_record *work;                  /* per step of the schedule, of kernels and calls */
     hn_wrapper *wrapper;                   /* planned when the image is there */
+    hn_driver_weights *weights_program;    /* NULL: the graph has none */
     hn_driver_level levels[HN_LEVELS_MAX]; /* what to compile for, the best first: of one kind */
     uint32_t level_count;
     const hn_target *targets[HN_LEVELS_MAX]; /* of the levels */
@@ -128,6 +132,17 @@ hn_status hn_driver_unit_kernels(hn_driver *d, const hn_driver_level *level, uin
 hn_status hn_driver_submit_unit(hn_driver *d, const hn_target *target,
                                 const hn_kernel_code *const *kernels, uint32_t count,
                                 hn_future **out) HN_MUST_USE;
+/* weights.c: the program of weights, if the graph has one. Its kernels go to the compile service before
+ * those of the graph; then its image is waited for. */
+hn_status hn_driver_weights_begin(hn_driver *d) HN_MUST_USE;
+/* Empty: there is none. Owns: it lives as long as the driver. */
+hn_status hn_driver_weights_end(hn_driver *d, hn_str *out_image) HN_MUST_USE;
+void hn_driver_weights_deinit(hn_driver *d);
+/* Without a module that could do so: its results are computed now, and are constants of the graph,
+ * which has no such program then. */
+hn_status hn_driver_weights_compute(hn_driver *d) HN_MUST_USE;
+/* Counters of what the graph keeps. */
+void hn_driver_weights_count(hn_driver *d);
 /* fit.c: waits for units for GPUs, and replaces kernels that take more than the processor has by
  * other plans of the same. `*out_replaced`: the units are no longer those of the kernels. */
 hn_status hn_driver_fit(hn_driver *d, bool *out_replaced) HN_MUST_USE;
@@ -150,6 +165,8 @@ hn_status hn_driver_objects(hn_driver *d, hn_artifact **artifacts,
 hn_status hn_driver_source(hn_driver *d) HN_MUST_USE;
 /* image.c: waits for the objects and makes the bundle image. */
 hn_status hn_driver_image(hn_driver *d, hn_wrapper *wrapper, hn_strbuf *out) HN_MUST_USE;
+/* The same for a program of weights. */
+hn_status hn_driver_image_of_weights(hn_driver *d, hn_wrapper *wrapper, hn_strbuf *out) HN_MUST_USE;
 
 /* compile_file.c: a program and what it came from, for tools that look at it line by line. */
 typedef struct hn_kept hn_kept;

@@ -88,7 +88,7 @@ static hn_status make_targets(hn_driver *d, hn_strbuf *features, hn_bundle_targe
 }
 
 static hn_status make_image(hn_driver *d, hn_wrapper *wrapper, const hn_bundle_object *objects,
-                            hn_strbuf *out) {
+                            bool is_of_weights, hn_str weights_program, hn_strbuf *out) {
     hn_memory_plan plan;
     hn_strbuf features[HN_LEVELS_MAX];
     hn_bundle_target targets[HN_LEVELS_MAX];
@@ -96,6 +96,8 @@ static hn_status make_image(hn_driver *d, hn_wrapper *wrapper, const hn_bundle_o
     struct stat st = {0};
     hn_to_bundle_options options = {.model = d->graph->name,
                                     .key = d->key,
+                                    .is_of_weights = is_of_weights,
+                                    .weights_program = weights_program,
                                     .embed_weights = HN_OPT(&d->options, embed_weights),
                                     /* of a file that is referred to: hn_compiled_save */
                                     .full_digest = HN_OPT(&d->options, embed_weights)};
@@ -121,16 +123,27 @@ static hn_status make_image(hn_driver *d, hn_wrapper *wrapper, const hn_bundle_o
     return status;
 }
 
-hn_status hn_driver_image(hn_driver *d, hn_wrapper *wrapper, hn_strbuf *out) {
+static hn_status wait_and_make(hn_driver *d, hn_wrapper *wrapper, bool is_of_weights,
+                               hn_strbuf *out) {
     hn_artifact **artifacts;
     hn_bundle_object *objects;
     HN_NEW(&d->scratch, artifacts, d->units.count);
     HN_NEW(&d->scratch, objects, d->units.count);
+    hn_str weights_program = HN_STR("");
     int64_t mark = hn_now_ns();
     hn_status status = hn_driver_objects(d, artifacts, objects);
+    if (!status) status = hn_driver_weights_end(d, &weights_program);
     d->stats.compile_ns += hn_driver_lap(&mark, "wait for compilers");
-    if (!status) status = make_image(d, wrapper, objects, out);
+    if (!status) status = make_image(d, wrapper, objects, is_of_weights, weights_program, out);
     d->stats.bundle_ns = hn_driver_lap(&mark, "bundle");
     for (uint32_t u = 0; u < d->units.count; u++) hn_artifact_release(artifacts[u]);
     return status;
+}
+
+hn_status hn_driver_image(hn_driver *d, hn_wrapper *wrapper, hn_strbuf *out) {
+    return wait_and_make(d, wrapper, false, out);
+}
+
+hn_status hn_driver_image_of_weights(hn_driver *d, hn_wrapper *wrapper, hn_strbuf *out) {
+    return wait_and_make(d, wrapper, true, out);
 }

@@ -134,6 +134,7 @@ hn_status hn_driver_count(hn_driver *d) {
     if (status) return status;
     count_layouts(d);
     count_fusions(d);
+    hn_driver_weights_count(d);
     count(d, HN_METRIC_COMPUTED_AGAIN, d->schedule.computed_again);
     count(d, HN_METRIC_SCATTERS_SELECTED, d->program->scatters_selected);
     count(d, HN_METRIC_CATS_CUT, d->program->cats_cut);

@@ -52,6 +52,9 @@ static void put_donated(const hn_options *o, const char *field, hn_strbuf *recor
 static void put_donated_count(const hn_options *o, const char *field, hn_strbuf *record) {
     hn_record_add_i64(record, field, o->given->donated_count);
 }
+static void put_computed(const hn_options *o, const char *field, hn_strbuf *record) {
+    hn_record_add_i64(record, field, o->given->computed_weights_bytes);
+}
 static void put_embed(const hn_options *o, const char *field, hn_strbuf *record) {
     hn_record_add_i64(record, field, o->given->embed_weights);
 }
@@ -83,6 +86,7 @@ static const hn_option_row rows[] = {
     {ROW(donated), HN_OPTION_KEYED, "donated", put_donated, ""},
     {ROW(donated_count), HN_OPTION_KEYED, "donated_count", put_donated_count, ""},
     {ROW(embed_weights), HN_OPTION_KEYED, "embed_weights", put_embed, ""},
+    {ROW(computed_weights_bytes), HN_OPTION_KEYED, "computed_weights_bytes", put_computed, ""},
     {ROW(cache_tag), HN_OPTION_KEYED, "tag", put_tag, ""},
     {ROW(inputs), HN_OPTION_GUARDED, NULL, NULL, "decisions taken by sizes are guarded"},
     {ROW(input_count), HN_OPTION_GUARDED, NULL, NULL, "as inputs"},

@@ -25,7 +25,9 @@ static const pass_row passes[] = {
      "masks and positions of fixed shapes become constants before patterns look at them"},
     {"patterns", hn_pass_patterns, HN_LEGAL_PRIMITIVE,
      "needs the simplified graph; leaves dead chains behind"},
-    {"dce", hn_pass_dce, HN_LEGAL_PRIMITIVE, "last, so that lowering sees live nodes only"},
+    {"dce", hn_pass_dce, HN_LEGAL_PRIMITIVE, "so that what follows sees live nodes only"},
+    {"weights", hn_pass_weights, HN_LEGAL_PRIMITIVE,
+     "last: the constants that it makes have no bytes that a pass could look at"},
 };
 
 _Static_assert(sizeof passes / sizeof *passes <= HN_PASSES_MAX, "each has statistics");
@@ -61,15 +63,13 @@ void hn_driver_dump_program(hn_driver *d, const char *stage) {
 }
 
 /* Runs a pass and checks what it left. */
-static hn_status run_checked(const pass_row *row, hn_graph *graph, const hn_operations *operations,
-                             hn_limit *limit, hn_arena *scratch) {
-    hn_pass_context context = {.scratch = scratch, .operations = operations, .limit = limit};
+static hn_status run_checked(const pass_row *row, hn_graph *graph, hn_pass_context context) {
     int64_t begin = hn_now_ns();
     hn_status status = row->run(graph, &context);
     if (!status) status = hn_graph_status(graph);
     if (!status) status = hn_sym_status(graph->sym);
-    if (!status) status = hn_graph_verify(graph, row->legal_after);
-    hn_arena_reset(scratch);
+    if (!status && !context.is_unchanged) status = hn_graph_verify(graph, row->legal_after);
+    hn_arena_reset(context.scratch);
     int64_t end = hn_now_ns();
     hn_trace_span("pass", row->name, begin, end);
     hn_log("pass", HN_LOG_INFO, "%s: %lld us, %u nodes", row->name, (long long)(end - begin) / 1000,
@@ -108,8 +108,15 @@ static hn_status no_pass(const char *name) {
 hn_status hn_driver_pass_run(hn_graph *graph, const char *name, hn_arena *scratch) {
     for (size_t k = 0; k < HN_COUNT_OF(passes); k++)
         if (strcmp(passes[k].name, name) == 0)
-            return run_checked(&passes[k], graph, NULL, NULL, scratch);
+            return run_checked(&passes[k], graph, (hn_pass_context){.scratch = scratch});
     return no_pass(name);
+}
+
+/* As the options say; NULL: as the pass thinks. */
+static const hn_weights_limits *weights_limits(const hn_driver *d, hn_weights_limits *out) {
+    const int64_t bytes = HN_OPT(&d->options, computed_weights_bytes);
+    *out = (hn_weights_limits){bytes > 0 ? (uint64_t)bytes : 0, HN_WEIGHTS_LEAST_GAIN};
+    return bytes ? out : NULL;
 }
 
 static hn_status run_pass(hn_driver *d, const pass_row *row, hn_limit *limit) {
@@ -117,7 +124,12 @@ static hn_status run_pass(hn_driver *d, const pass_row *row, hn_limit *limit) {
         d->level_count ? d->levels[0].target.kind->limits->operations : NULL;
     const uint32_t nodes = d->graph->nodes.count - 1;
     const int64_t begin = hn_now_ns();
-    hn_status status = run_checked(row, d->graph, operations, limit, &d->scratch);
+    hn_weights_limits weights;
+    const hn_pass_context context = {.scratch = &d->scratch,
+                                     .operations = operations,
+                                     .limit = limit,
+                                     .weights = weights_limits(d, &weights)};
+    hn_status status = run_checked(row, d->graph, context);
     const int64_t ns = hn_now_ns() - begin;
     hn_driver_dump_graph(d, row->name);
     if (status) return hn_status_annotate(status, "pass '%s'", row->name);

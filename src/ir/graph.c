@@ -3,6 +3,7 @@
 #include "ir/graph.h"
 
 #include "base/checked.h"
+#include "ir/check.h"
 
 #include <assert.h>
 
@@ -270,15 +271,22 @@ uint32_t hn_graph_add_storage(hn_graph *graph, hn_storage storage) {
     return index;
 }
 
+static hn_status read_plain(const hn_graph *graph, uint32_t storage, const uint8_t **out) {
+    const hn_storage *s = &graph->storages.items[storage];
+    *out = s->data;
+    return !s->data && s->computed ? hn_weights_program_read(graph, s->computed - 1, out) : NULL;
+}
+
 hn_status hn_graph_storage_data(const hn_graph *graph, uint32_t storage, hn_arena *arena,
                                 const uint8_t **out) {
     const hn_storage *s = &graph->storages.items[storage];
     uint8_t *made;
-    *out = s->data;
-    if (!s->piece_count) return NULL;
+    if (!s->piece_count) return read_plain(graph, storage, out);
+    *out = NULL;
     HN_NEW(arena, made, s->size_bytes);
     for (uint32_t k = 0; k < s->piece_count; k++) {
-        const uint8_t *from = graph->storages.items[s->pieces[k].storage].data;
+        const uint8_t *from;
+        HN_TRY(read_plain(graph, s->pieces[k].storage, &from));
         if (!from) return NULL;
         hn_box_copy(&s->pieces[k].box, from, 0, s->size_bytes, made, NULL);
     }

@@ -114,6 +114,11 @@ typedef struct hn_storage {
      * Pieces do not overlap. Count 0: they are not. */
     const hn_storage_piece *pieces;
     uint32_t piece_count;
+    /* 1 + the output of the graph's weights_program whose elements, row-major, these are; 0: it is
+     * none */
+    uint32_t computed;
+    /* of a weights_program: the storage of the graph around it that this one is; 0: its own */
+    uint32_t outer;
 } hn_storage;
 
 /* The bytes, for a pass that computes with them: the program then depends on their values, which
@@ -208,7 +213,11 @@ struct hn_graph {
     struct {
         hn_graph_weight *items;
         uint32_t count, cap;
-    } weights;               /* see hn_graph_note_weights */
+    } weights; /* see hn_graph_note_weights */
+    /* What depends on weights alone: a graph without user inputs, whose outputs are storages of this
+     * one. It runs once for a set of weights (opt/weights.c). NULL: there is none */
+    hn_graph *weights_program;
+    uint8_t **computed; /* of a weights_program, per output: computed by the interpreter, or NULL */
     uint32_t current_origin; /* given to nodes that builders make */
     hn_status failed;        /* latched; owned by the graph, freed by hn_graph_deinit */
 };
@@ -257,9 +266,10 @@ hn_status hn_graph_add_input(hn_graph *graph, hn_input input) HN_MUST_USE;
 hn_status hn_graph_note_weights(hn_graph *graph) HN_MUST_USE;
 hn_status hn_graph_add_output(hn_graph *graph, hn_output output) HN_MUST_USE;
 uint32_t hn_graph_add_storage(hn_graph *graph, hn_storage storage); /* 0 on failure */
-/* The bytes of a storage; those of one that is made of others are made now, in `arena`. NULL: the
- * graph does not have them. For who runs the graph or prints it whole: a pass that computes with
- * bytes uses hn_storage_bytes. */
+/* The bytes of a storage; those of one that is made of others are made now, in `arena`, and those
+ * that the weights_program has as an output are computed when one of them is asked for first, by the
+ * interpreter. NULL: the graph does not have them. For who runs the graph or prints it whole: a pass
+ * that computes with bytes uses hn_storage_bytes. Errors: also those of hn_interpret. */
 hn_status hn_graph_storage_data(const hn_graph *graph, uint32_t storage, hn_arena *arena,
                                 const uint8_t **out) HN_MUST_USE;
 uint32_t hn_graph_add_origin(hn_graph *graph, hn_origin origin);

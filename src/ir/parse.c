@@ -360,6 +360,37 @@ static hn_status read_node(parser *ps) {
 
 /* --- other statements --- */
 
+/* computed 0 | outer 2, in front of nothing else */
+static hn_status read_link(parser *ps, hn_storage *storage) {
+    if (hn_lex_accept_word(&ps->lex, "computed")) {
+        HN_TRY(hn_lex_u32(&ps->lex, &storage->computed));
+        if (++storage->computed == 0)
+            return hn_lex_fail(&ps->lex, ps->lex.p, "the number of an output is too large");
+    }
+    if (hn_lex_accept_word(&ps->lex, "outer")) HN_TRY(hn_lex_u32(&ps->lex, &storage->outer));
+    return NULL;
+}
+
+/* weights graph { ... }: what computes storages of this graph */
+static hn_status read_weights_program(parser *ps) {
+    if (ps->depth || ps->g->weights_program)
+        return hn_lex_fail(&ps->lex, ps->lex.p, "a graph has one program of weights, at its top");
+    parser inner = {.lex = ps->lex, .arena = ps->arena, .sym = ps->sym, .depth = 1};
+    HN_TRY(parse_graph(&inner, &ps->g->weights_program));
+    ps->lex.p = inner.lex.p;
+    return NULL;
+}
+
+/* Its storages have the bytes of those that they are. */
+static void link_outer(hn_graph *g) {
+    const hn_graph *program = g->weights_program;
+    for (uint32_t k = 1; program && k < program->storages.count; k++) {
+        hn_storage *storage = &program->storages.items[k];
+        if (!storage->outer || storage->outer >= g->storages.count) continue;
+        storage->data = g->storages.items[storage->outer].data;
+    }
+}
+
 /* storage 1 : 2560 bytes record "data/weights/weight_0" offset 64 hex 00ff */
 static hn_status read_storage(parser *ps) {
     hn_storage storage = {.file_record = HN_STR("")};
@@ -373,6 +404,7 @@ static hn_status read_storage(parser *ps) {
     if (number < 0 || !hn_lex_accept_word(&ps->lex, "bytes"))
         return hn_lex_fail(&ps->lex, ps->lex.p, "expected a size in bytes");
     storage.size_bytes = (size_t)number;
+    HN_TRY(read_link(ps, &storage));
     if (hn_lex_accept_word(&ps->lex, "record"))
         HN_TRY(hn_lex_string(&ps->lex, &storage.file_record));
     if (hn_lex_accept_word(&ps->lex, "offset")) {
@@ -498,6 +530,7 @@ static hn_status read_statement(parser *ps) {
     if (facts) return NULL;
     HN_TRY(hn_text_facts_apply(&ps->facts));
     if (hn_lex_accept_word(&ps->lex, "storage")) return read_storage(ps);
+    if (hn_lex_accept_word(&ps->lex, "weights")) return read_weights_program(ps);
     if (hn_lex_accept_word(&ps->lex, "input")) return read_input(ps);
     if (hn_lex_accept_word(&ps->lex, "output")) return read_output(ps);
     return read_node(ps);
@@ -527,6 +560,7 @@ static hn_status parse_graph(parser *ps, hn_graph **out) {
         HN_TRY(read_statement(ps));
     }
     HN_TRY(hn_text_facts_apply(&ps->facts));
+    link_outer(ps->g);
     *out = ps->g;
     return NULL;
 }

@@ -209,9 +209,13 @@ static const uint8_t *storage_bytes(printer *p, uint32_t index) {
 
 static void put_storage(printer *p, uint32_t index) {
     const hn_storage *storage = &p->g->storages.items[index];
-    const uint8_t *bytes = is_printed(p, storage->size_bytes) ? storage_bytes(p, index) : NULL;
+    const bool is_here =
+        is_printed(p, storage->size_bytes) && !storage->computed && !storage->outer;
+    const uint8_t *bytes = is_here ? storage_bytes(p, index) : NULL;
     begin_line(p);
     hn_strbuf_printf(p->out, "storage %u : %zu bytes", index, storage->size_bytes);
+    if (storage->computed) hn_strbuf_printf(p->out, " computed %u", storage->computed - 1);
+    if (storage->outer) hn_strbuf_printf(p->out, " outer %u", storage->outer);
     if (storage->file_record.len) {
         put(p, " record ");
         hn_text_print_string(storage->file_record, p->out);
@@ -219,6 +223,15 @@ static void put_storage(printer *p, uint32_t index) {
     if (storage->file_offset)
         hn_strbuf_printf(p->out, " offset %llu", (unsigned long long)storage->file_offset);
     if (bytes) put_hex(p, bytes, storage->size_bytes);
+    put(p, "\n");
+}
+
+/* Behind the storages, which it names. */
+static void put_weights_program(printer *p) {
+    if (!p->g->weights_program) return;
+    begin_line(p);
+    put(p, "weights ");
+    print_graph(p->g->weights_program, p->out, p->depth, p->is_whole);
     put(p, "\n");
 }
 
@@ -339,6 +352,7 @@ static hn_status put_body(printer *p) {
     p->depth++;
     if (p->depth == 1) HN_TRY(put_facts(p));
     for (uint32_t i = 1; i < g->storages.count; i++) put_storage(p, i);
+    put_weights_program(p);
     for (uint32_t i = 0; i < g->inputs.count; i++) put_input(p, &g->inputs.items[i]);
     for (uint32_t n = 1; n < g->nodes.count; n++)
         if (!g->nodes.items[n].dead) put_node(p, &g->nodes.items[n]);

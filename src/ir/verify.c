@@ -411,4 +411,10 @@ static hn_status verify_at(hn_graph *g, hn_legal legal, uint32_t depth) {
     return status;
 }
 
-hn_status hn_graph_verify(hn_graph *graph, hn_legal legal) { return verify_at(graph, legal, 0); }
+hn_status hn_graph_verify(hn_graph *graph, hn_legal legal) {
+    if (graph->weights_program)
+        HN_TRY(hn_status_annotate(verify_at(graph->weights_program, legal, 1),
+                                  "the program of weights"));
+    HN_TRY(hn_weights_program_check(graph));
+    return verify_at(graph, legal, 0);
+}

@@ -75,8 +75,9 @@ static bool read_weight(const lower *l, hn_value v, const hn_expr *strides, weig
         !out->in->storage || !hn_sym_is_int(l->sym, lv->offset, &offset))
         return false;
     const hn_storage *storage = &l->root->storages.items[out->in->storage];
-    if (!storage->data || !hn_add_i64(offset, out->in->storage_offset_elems, &offset) ||
-        offset < 0 || !read_sizes(l, v, strides, out) || !read_extent(out, out->strides, &end) ||
+    if (!(storage->data || storage->computed) ||
+        !hn_add_i64(offset, out->in->storage_offset_elems, &offset) || offset < 0 ||
+        !read_sizes(l, v, strides, out) || !read_extent(out, out->strides, &end) ||
         !hn_add_i64(end, offset, &end) || !hn_mul_i64(end, (int64_t)out->elem_bytes, &bytes) ||
         (uint64_t)bytes > storage->size_bytes)
         return false;

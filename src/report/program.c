@@ -446,7 +446,7 @@ static hn_status find_target(printer *p) {
 static uint64_t weight_bytes(const hn_bundle *b) {
     uint64_t bytes = 0;
     for (uint32_t k = 1; k < b->storages_count; k++)
-        if (b->storages[k].where != HNB_STORAGE_MADE) bytes += b->storages[k].bytes;
+        if (b->storages[k].where < HNB_STORAGE_MADE) bytes += b->storages[k].bytes;
     return bytes;
 }
 

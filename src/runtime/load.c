@@ -21,7 +21,7 @@
 static hn_status place_storage(hn_module *m, uint32_t k) {
     const hnb_storage *s = &m->view.storages[k];
     uint8_t **place = &m->weights->storages[k];
-    if (s->where == HNB_STORAGE_MADE) return NULL;
+    if (s->where >= HNB_STORAGE_MADE) return NULL; /* it has no bytes of its own */
     if (s->where == HNB_STORAGE_FILE) {
         uint64_t end;
         if (__builtin_add_overflow(s->offset, s->bytes, &end) || end > m->weights_file.size_bytes)
@@ -146,38 +146,28 @@ static void note_device(hn_module *m, int64_t begin_ns) {
     hn_trace_span("run", "the device is opened", begin_ns, end_ns);
 }
 
-static hn_status init_parts(hn_module *m, const void *bytes, size_t len,
-                            const hn_module_options *options, const char *path,
-                            const hn_module_host *host, hn_early *early) {
-    HN_TRY(check_options(options));
-    bool must_trust = options->trusted_count > 0,
-         verify_weights = options->verify_weights || must_trust;
-    m->skip_digest = options->skip_digest && !must_trust;
-    hn_bundle file;
-    HN_TRY(hn_bundle_open(bytes, len, !m->skip_digest, &file));
-    if (must_trust)
-        HN_TRY(hn_bundle_signature_check(&file, options->trusted, options->trusted_count));
-    const int64_t device_begin = hn_now_ns();
-    HN_TRY(hn_places_choose(m, options));
-    HN_TRY(hn_program_choose(m, &file, options->target, &m->view));
+/* What a program has of its device, before there are weights; `m->view` is known. */
+static hn_status init_device(hn_module *m, const hn_module_options *options, bool has_host,
+                             hn_early *early) {
+    const int64_t begin = hn_now_ns();
     set_threads(m, options);
     HN_TRY(hn_device_stats_init(m));
-    HN_TRY(hn_kernels_init(m, options->target, host != NULL)); /* asks the driver for devices */
+    HN_TRY(hn_kernels_init(m, options->target, has_host)); /* asks the driver for devices */
     /* the driver loads libraries when it is asked first, and others would have to wait their turn */
-    if (!options->executor) hn_early_begin(m, early);
+    if (early && !options->executor) hn_early_begin(m, early);
     HN_TRY(hn_places_open(m, options));
-    if (m->place_count > 1) note_device(m, device_begin);
-    HN_TRY(hn_bundle_weights_check(&file, verify_weights));
-    HN_TRY(hn_bundle_weights_open(&file, path, options->weights_path, verify_weights,
-                                  &m->weights_file));
-    HN_TRY(hn_places_find_storages(m));
-    HN_TRY(place_storages(m));
+    if (m->place_count > 1) note_device(m, begin);
+    return hn_places_find_storages(m);
+}
+
+static hn_status init_blocks(hn_module *m) {
     HN_TRY(hn_block_pool_create(m->host, &m->blocks));
-    HN_TRY(hn_made_fill(m, m->weights));
     HN_TRY(hn_block_pool_create(m->device, &m->device_blocks));
-    HN_TRY(hn_block_pool_create(m->device, &m->device_output_blocks));
-    HN_TRY(hn_weights_upload_begin(m, m->weights, hn_early_memory_take(early)));
-    if (host || options->load_all || must_trust) HN_TRY(hn_kernels_load_all(m, host));
+    return hn_block_pool_create(m->device, &m->device_output_blocks);
+}
+
+/* What is known of the program when its weights are there, or do not matter. */
+static hn_status init_program(hn_module *m, const hn_module_options *options) {
     HN_TRY(hn_places_number(m));
     m->extern_count = count_externs(&m->view);
     HN_TRY(hn_stages_init(m));
@@ -185,7 +175,66 @@ static hn_status init_parts(hn_module *m, const void *bytes, size_t len,
     count_steps(m);
     m->records = options->device_graphs && hn_recordings_can(m);
     HN_TRY(hn_module_info_init(m));
-    HN_TRY(hn_fill_init(m, options->pool_fill));
+    return hn_fill_init(m, options->pool_fill);
+}
+
+/* ---- the program of weights ---- */
+
+/* It has the device of the module around it, and threads, but no profile and no graphs: it runs once
+ * for a set of weights. */
+static hn_status init_computer(hn_module *m, const hn_module *around,
+                               const hn_module_options *given, bool must_load) {
+    hn_module_options options = *given;
+    options.profile = options.device_graphs = false;
+    m->wanted = around->wanted;
+    m->has_wanted = around->has_wanted;
+    m->skip_digest = around->skip_digest;
+    HN_TRY(hn_bundle_weights_program_open(&around->view, !m->skip_digest, &m->view));
+    HN_TRY(init_device(m, &options, false, NULL));
+    HN_TRY(init_blocks(m));
+    HN_TRY(hn_weights_create(m, &m->weights)); /* of nothing: each run has another */
+    HN_TRY(hn_state_init_own(m));
+    hn_weights_release(m->weights);
+    m->weights = NULL;
+    if (must_load) HN_TRY(hn_kernels_load_all(m, NULL));
+    return init_program(m, &options);
+}
+
+static hn_status open_computer(hn_module *m, const hn_module_options *options, bool must_load) {
+    if (!m->view.weights_program_count) return NULL;
+    HN_TRY(module_create(&m->computer));
+    return hn_status_annotate(init_computer(m->computer, m, options, must_load),
+                              "the program of weights");
+}
+
+/* ---- all of it ---- */
+
+static hn_status init_parts(hn_module *m, const void *bytes, size_t len,
+                            const hn_module_options *options, const char *path,
+                            const hn_module_host *host, hn_early *early) {
+    HN_TRY(check_options(options));
+    const bool must_trust = options->trusted_count > 0,
+               verify_weights = options->verify_weights || must_trust,
+               must_load = host || options->load_all || must_trust;
+    m->skip_digest = options->skip_digest && !must_trust;
+    hn_bundle file;
+    HN_TRY(hn_bundle_open(bytes, len, !m->skip_digest, &file));
+    if (must_trust)
+        HN_TRY(hn_bundle_signature_check(&file, options->trusted, options->trusted_count));
+    HN_TRY(hn_places_choose(m, options));
+    HN_TRY(hn_program_choose(m, &file, options->target, &m->view));
+    HN_TRY(init_device(m, options, host != NULL, early));
+    HN_TRY(hn_bundle_weights_check(&file, verify_weights));
+    HN_TRY(hn_bundle_weights_open(&file, path, options->weights_path, verify_weights,
+                                  &m->weights_file));
+    HN_TRY(place_storages(m));
+    HN_TRY(init_blocks(m));
+    HN_TRY(open_computer(m, options, must_load));
+    HN_TRY(hn_weights_compute(m, m->weights));
+    HN_TRY(hn_made_fill(m, m->weights));
+    HN_TRY(hn_weights_upload_begin(m, m->weights, hn_early_memory_take(early)));
+    if (must_load) HN_TRY(hn_kernels_load_all(m, host));
+    HN_TRY(init_program(m, options));
     return hn_debug_attach_text(m, options->debug_tensors);
 }
 
@@ -257,6 +306,7 @@ static void module_destroy(hn_module *m) {
         hn_context_destroy(m, c);
     }
     hn_debug_destroy_all(m);
+    hn_module_release(m->computer);
     hn_writers_deinit(&m->writers);
     hn_state_deinit_own(m);
     hn_weights_release(m->weights);

@@ -339,6 +339,9 @@ struct hn_module {
     hn_file_map weights_file;
     uint8_t **private_copies; /* per storage: NULL unless it was misaligned */
     hn_weights *weights;      /* the present set. With `lock` held */
+    /* the program of weights, as a module of its own, which runs when a set is made; NULL: there is
+     * none. With `exchange` held, but in a load */
+    hn_module *computer;
     pthread_mutex_t exchange; /* held by whoever makes another set */
     hn_state *state;          /* of runs that bring none */
     uint64_t state_ids;       /* given so far. With `lock` held */
@@ -490,6 +493,13 @@ hn_status hn_weights_own_storage(const hn_module *m, hn_weights *weights,
                                  uint32_t storage) HN_MUST_USE;
 hn_weights *hn_weights_take(hn_module *m);    /* the present set, with a reference */
 void hn_weights_release(hn_weights *weights); /* NULL is allowed */
+
+/* computed.c: storages that the program of weights has as outputs. */
+/* Those that a set does not have. The others, which they are computed of, are there. Errors: as
+ * hn_module_run. */
+hn_status hn_weights_compute(hn_module *m, hn_weights *weights) HN_MUST_USE;
+/* Marks them when one that they are computed of was touched. */
+void hn_computed_touch(const hn_module *m, uint32_t *touched);
 
 /* made.c: storages that are made of others: joined weights, or weights in another layout. */
 /* A part of one, from byte `offset` on. */

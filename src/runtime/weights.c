@@ -253,15 +253,19 @@ static hn_status apply(exchange *x, const hn_weights *old, const hn_named_tensor
     return NULL;
 }
 
-/* What is made of weights that were exchanged. */
+/* What is computed and made of weights that were exchanged. */
 static hn_status make_again(exchange *x) {
+    hn_computed_touch(x->m, x->touched);
     hn_made_touch(x->m, x->touched);
     for (uint32_t k = 1; k < x->fresh->count; k++) {
-        if (!x->touched[k] || x->m->view.storages[k].where != HNB_STORAGE_MADE) continue;
+        const uint32_t where = x->m->view.storages[k].where;
+        if (!x->touched[k] || (where != HNB_STORAGE_MADE && where != HNB_STORAGE_COMPUTED))
+            continue;
         hn_tensor_release(x->fresh->owners[k]);
         x->fresh->owners[k] = NULL;
         x->fresh->storages[k] = NULL;
     }
+    HN_TRY(hn_weights_compute(x->m, x->fresh));
     return hn_made_fill(x->m, x->fresh);
 }
 

@@ -51,6 +51,16 @@ static hn_status number_sources(placer *p, const hn_storage *made) {
     return NULL;
 }
 
+/* What storages are computed of when the program is loaded. */
+static hn_status number_weights(placer *p) {
+    const hn_graph *program = p->w->graph ? p->w->graph->weights_program : NULL;
+    uint32_t number;
+    for (uint32_t k = 1; program && k < program->storages.count; k++)
+        if (program->storages.items[k].outer)
+            HN_TRY(number_storage(p, program->storages.items[k].outer, &number));
+    return NULL;
+}
+
 /* A list of no elements, in no bytes. */
 static hn_status place_nothing(const placer *p, hn_wplace *out) {
     hn_expr *dims;
@@ -167,7 +177,7 @@ hn_status hn_wrapper_place(const hn_wrapper *w, const hn_memory_plan *plan, hn_a
         if (o->kind == HN_WOUTPUT_MUTATION && o->target_input < 0)
             HN_TRY(place_target(&p, o, &out->targets[i]));
     }
-    return NULL;
+    return number_weights(&p);
 }
 
 hn_status hn_wrapper_weight_dims(hn_sym *sym, const hn_graph_weight *weight,

@@ -177,6 +177,31 @@ static hn_status put_made(bundle_emitter *e, uint32_t number, const hn_storage *
     return NULL;
 }
 
+/* Which of the sources of a program of weights a storage is: they are in the order of its graph. */
+static hn_status number_sources(bundle_emitter *e) {
+    const hn_graph *g = e->w->graph;
+    uint32_t count = 0;
+    if (!g || !e->options->is_of_weights) return NULL;
+    HN_NEW(e->out.arena, e->sources, g->storages.count);
+    for (uint32_t k = 1; k < g->storages.count; k++)
+        if (g->storages.items[k].outer) e->sources[k] = count++;
+    return NULL;
+}
+
+/* Whether a storage has no bytes in any file, and which ones it has then. */
+static bool put_link(const bundle_emitter *e, const hn_wstorage *used, const hn_storage *s,
+                     hnb_storage *out) {
+    if (s->computed && e->options->weights_program.len) {
+        out->where = HNB_STORAGE_COMPUTED;
+        out->offset = s->computed - 1;
+        return true;
+    }
+    if (!s->outer || !e->options->is_of_weights) return false;
+    out->where = HNB_STORAGE_OUTER;
+    out->offset = e->sources[used->storage];
+    return true;
+}
+
 /* Whether a storage has a parameter or buffer of the model; others have constants that passes make. */
 static bool has_weight(const hn_graph *g, uint32_t storage) {
     for (uint32_t i = 0; i < g->inputs.count; i++) {
@@ -198,6 +223,8 @@ static hn_status put_storage(bundle_emitter *e, uint32_t k) {
     bool is_beside = e->options->safetensors && (in_file || has_weight(e->w->graph, used->storage));
     if (s->piece_count) {
         HN_TRY(put_made(e, k, s, &record));
+    } else if (put_link(e, used, s, &record)) {
+        /* it has no bytes of its own */
     } else if (is_beside && s->data) {
         record.where = HNB_STORAGE_FILE; /* put_safetensors says where in it */
         HN_PUSH(e->out.arena, &e->beside, k);
@@ -217,6 +244,7 @@ static hn_status put_storage(bundle_emitter *e, uint32_t k) {
 }
 
 static hn_status put_storages(bundle_emitter *e) {
+    HN_TRY(number_sources(e));
     for (uint32_t k = 1; k < e->numbering.places.storages.count; k++) HN_TRY(put_storage(e, k));
     return NULL;
 }
@@ -404,6 +432,23 @@ static hn_status put_tensors(bundle_emitter *e) {
     return NULL;
 }
 
+/* The program that computes weights, behind the objects, and what it reads. */
+static hn_status put_weights_program(bundle_emitter *e) {
+    const hn_str image = e->options->weights_program;
+    const hn_graph *program = e->w->graph ? e->w->graph->weights_program : NULL;
+    hnb_weights_program record = {.len = image.len};
+    if (!image.len || !program) return NULL;
+    memcpy(record.digest, ((const hnb_header *)(const void *)image.ptr)->digest,
+           sizeof record.digest);
+    HN_TRY(hn_bundle_writer_piece(&e->out, &e->out.code, image.ptr, image.len, &record.offset));
+    HN_PUSH(e->out.arena, &e->out.weights_program, record);
+    for (uint32_t k = 1; k < program->storages.count; k++) {
+        const uint32_t outer = program->storages.items[k].outer;
+        if (outer) HN_PUSH(e->out.arena, &e->out.weights_sources, storage_number(e, outer));
+    }
+    return NULL;
+}
+
 /* ---- all of it ---- */
 
 static hn_status emit(bundle_emitter *e, const hn_bundle_objects *objects) {
@@ -427,6 +472,7 @@ static hn_status emit(bundle_emitter *e, const hn_bundle_objects *objects) {
     HN_TRY(put_tensors(e));
     HN_TRY(hn_emit_targets(e, objects));
     HN_TRY(hn_emit_objects(e, objects));
+    HN_TRY(put_weights_program(e));
     HN_TRY(hn_emit_kernels(e, objects->count));
     HN_TRY(hn_emit_origins(e));
     for (uint32_t i = 0; i < e->w->lines.count; i++) {
@@ -445,6 +491,7 @@ static hn_status run_emitter(const hn_wrapper *w, const hn_memory_plan *plan,
     bundle_emitter e = {.w = w, .plan = plan, .options = options, .sym = w->sym};
     hn_status status = hn_bundle_writer_init(&e.out, &arena);
     e.out.weights_digest = options->full_digest;
+    e.out.is_inner = options->is_of_weights;
     if (!status) status = emit(&e, objects);
     if (!status)
         status = out_image ? hn_bundle_writer_finish(&e.out, out_image)

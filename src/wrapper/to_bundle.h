@@ -49,6 +49,11 @@ typedef struct hn_to_bundle_options {
     const char *safetensors;
     /* record of what the program was compiled under (cache/record.h); may be empty */
     hn_str key;
+    /* the image of the program of weights that the graph has. Empty: storages that it computes are
+     * computed now, by the interpreter, and put in as bytes that passes made */
+    hn_str weights_program;
+    /* the image is such a program: its storages are those of the program around it */
+    bool is_of_weights;
     /* digest all weight bytes (some 0.7 s for each GB), for `verify_weights` at load */
     bool full_digest;
 } hn_to_bundle_options;

@@ -15,6 +15,7 @@ typedef struct bundle_emitter {
     uint32_t target_count;
     hn_wnumbering numbering;
     uint32_t *buffers;   /* per buffer its number in the bundle: of a view that of its root */
+    uint32_t *sources;   /* of a program of weights, per storage of its graph; else NULL */
     uint32_t first_pool; /* in the bundle: behind the buffers */
     hn_strmap shapes; /* sizes and strides that are stored already -> the first of them in dims */
     struct {

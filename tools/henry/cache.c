@@ -213,7 +213,7 @@ static hn_status cache_why(const tool_options *o) {
 #define PLACE " --cache-dir --remote "
 #define PROGRAM                                                                                    \
     "--threads --target --target-cpu --model --no-fusion --deterministic --pool --donate "         \
-    "--cache-tag "
+    "--computed-weights --cache-tag "
 #define SOURCE "--language --entry --target --flag --env "
 
 static const struct {

@@ -156,7 +156,14 @@ int tool_pool_check(const char *command, const tool_options *options) {
                       options->pool, tool_suggest(options->pool, pools, near));
 }
 
+/* 0 on the command line is "none", 0 of the library the default. */
+static int64_t computed_weights_of(const tool_options *options) {
+    const int64_t given = options->computed_weights;
+    return given < 0 ? 0 : given == 0 ? -1 : given;
+}
+
 void tool_compile_options(const tool_options *options, hn_compile_options *out) {
+    out->computed_weights_bytes = computed_weights_of(options);
     out->memory_pool = (hn_memory_pool)pool_of(options);
     out->donated = options->donated.items;
     out->donated_count = options->donated.count;

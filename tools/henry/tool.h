@@ -34,7 +34,7 @@ typedef struct tool_options {
     const char *device, *weights, *weights_file, *language, *key, *debug_tensors, *compare, *kernel,
         *pool, *memory_plan, *test, *pool_fill, *metric_tables, *metric_dir;
     /* -1: not given */
-    int64_t threads, repeat, compile_threads, max_bytes, index, limit, time_limit;
+    int64_t threads, repeat, compile_threads, max_bytes, computed_weights, index, limit, time_limit;
     double rtol, atol; /* negative: by dtype */
     /* a bit for each option of the table in options.c that is on the command line */
     uint64_t given[TOOL_OPTIONS_MAX / 64];

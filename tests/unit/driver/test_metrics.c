@@ -98,6 +98,15 @@ static const char scattered[] =
     GRAPH("  input user %z : f32[64, 100] \"z\"\n  input user %i : i64[64, 1] \"i\"\n",
           "  %y = aten.scatter.value(%z, 1, %i, 1.0) : f32[64, 100]\n  output user %y \"y\"\n");
 
+/* The exponential of a weight is computed once, and that of an input is not. */
+#define EXP(kind)                                                                                  \
+    GRAPH("  storage 1 : 65536 bytes\n  input " kind " \"w\"\n"                                    \
+          "  input user %x : f32[64, 256] \"x\"\n",                                                \
+          "  %e = aten.exp.default(%w) : f32[64, 256]\n"                                           \
+          "  %y = aten.mul.Tensor(%x, %e) : f32[64, 256]\n  output user %y \"y\"\n")
+static const char of_weights[] = EXP("parameter %w : f32[64, 256] storage 1 offset 0");
+static const char of_inputs[] = EXP("user %w : f32[64, 256]");
+
 /* Counts what a graph becomes, for a target and 8 threads. */
 static void count(const char *text, const char *target, hn_metrics *out) {
     hn_arena arena;
@@ -154,6 +163,8 @@ TEST(a_counter_is_what_the_program_has_and_0_elsewhere) {
         {"segments", two_updates, relu, "sm_90a", 2},
         {"bytes_read", two_updates, product, "x86-64-v3", 4128},
         {"kernels_merged", norm_backward, softmax, "x86-64-v3", 1},
+        {"weights_computed_once", of_weights, of_inputs, "x86-64-v3", 1},
+        {"weights_computed_bytes", of_weights, of_inputs, "sm_90a", 65536},
         {"fusions_refused_for_memory", early, two_sizes, "x86-64-v3", -1},
         {"concatenations_cut", half_turned, joined, "x86-64-v3", 1},
         {"kernels_generated", half_turned, product, "x86-64-v3", 1},

@@ -56,6 +56,7 @@ static const eq_pass eq_passes[] = {
     {"fold", hn_pass_fold},
     {"patterns", hn_pass_patterns},
     {"dce", hn_pass_dce},
+    {"weights", hn_pass_weights},
 };
 
 /* Runs one pass and verifies. */
@@ -156,7 +157,7 @@ static inline void eq_fill_storages(hn_arena *arena, hn_graph *g) {
     for (uint32_t k = 0; k < g->inputs.count; k++) {
         const hn_input *in = &g->inputs.items[k];
         hn_storage *storage = in->storage ? &g->storages.items[in->storage] : NULL;
-        if (!storage || storage->data) continue;
+        if (!storage || storage->data || storage->computed) continue;
         hn_dtype dtype = hn_graph_value(g, in->value)->dtype;
         int64_t count = (int64_t)(storage->size_bytes / hn_dtype_facts(dtype)->size_bytes);
         uint64_t state = k;
