@@ -29,15 +29,16 @@ allowed() {
     ops) echo "base" ;;
     runtime) echo "base bundle ops" ;;
     tune) echo "base runtime ir/dtypes.def" ;;
+    picks) echo "base cache tune" ;;
     cache) echo "base" ;;
     toolchain) echo "base bundle cache" ;;
     service) echo "base cache toolchain" ;;
     measure) echo "base cache runtime" ;;
     metrics) echo "base" ;;
-    driver) echo "base metrics sym ir front opt lower sched kernel codegen wrapper interp toolchain service cache bundle ops runtime" ;;
-    bisect) echo "base metrics sym ir front opt lower sched kernel codegen wrapper interp toolchain service cache bundle ops runtime tune driver" ;;
-    report) echo "base measure metrics sym ir front opt lower sched kernel codegen wrapper interp toolchain service cache bundle ops runtime driver" ;;
-    reduce) echo "base metrics sym ir front opt lower sched kernel codegen wrapper interp toolchain service cache bundle ops runtime tune driver bisect" ;;
+    driver) echo "base metrics sym ir front opt lower sched kernel codegen wrapper interp toolchain service cache tune picks bundle ops runtime" ;;
+    bisect) echo "base metrics sym ir front opt lower sched kernel codegen wrapper interp toolchain service cache tune picks bundle ops runtime driver" ;;
+    report) echo "base measure metrics sym ir front opt lower sched kernel codegen wrapper interp toolchain service cache tune picks bundle ops runtime driver" ;;
+    reduce) echo "base metrics sym ir front opt lower sched kernel codegen wrapper interp toolchain service cache tune picks bundle ops runtime driver bisect" ;;
     esac
 }
 for dir in src/*/; do

@@ -2,6 +2,9 @@
 #include "base/cpu.h"
 
 #include "base/compiler.h"
+#include "base/file.h"
+
+#include <unistd.h>
 
 enum { V4, V3, X86_64, NEON };
 
@@ -38,4 +41,30 @@ const hn_cpu_level *hn_cpu_level_named(hn_str name) {
             hn_str_eq(name, hn_str_of(levels[k].alias)))
             return &levels[k];
     return NULL;
+}
+
+/* ---- this machine ---- */
+
+void hn_cpu_name(char *out, size_t bytes) {
+    hn_strbuf text;
+    hn_strbuf_init(&text);
+    hn_status status = hn_file_read("/proc/cpuinfo", &text);
+    const char *line = status || !text.ptr ? NULL : strstr(text.ptr, "model name");
+    const char *value = line ? strchr(line, ':') : NULL;
+    if (value) value += strspn(value, ": \t");
+    snprintf(out, bytes, "%.*s", value ? (int)strcspn(value, "\n") : 3, value ? value : "CPU");
+    hn_status_free(status);
+    hn_strbuf_deinit(&text);
+}
+
+/* A number that the system does not know is -1 or 0. */
+static int64_t asked(int name, int64_t otherwise) {
+    const long n = sysconf(name);
+    return n > 0 ? n : otherwise;
+}
+
+void hn_cpu_caches(int64_t out[3]) {
+    out[0] = asked(_SC_LEVEL1_DCACHE_SIZE, 32 << 10);
+    out[1] = asked(_SC_LEVEL2_CACHE_SIZE, 512 << 10);
+    out[2] = asked(_SC_LEVEL3_CACHE_SIZE, 0);
 }

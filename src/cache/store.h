@@ -149,6 +149,11 @@ hn_status hn_store_gc(hn_store *store, uint64_t max_bytes, uint64_t *out_removed
 /* Removes every entry, quarantine included. Entries in use stay usable by their users. */
 hn_status hn_store_clear(hn_store *store, uint64_t *out_removed) HN_MUST_USE;
 
+/* Shows every entry of a namespace that verifies, in no order, but for remembered failures. */
+hn_status hn_store_each(hn_store *store, hn_store_ns ns,
+                        void (*visit)(void *user, const hn_store_entry *entry),
+                        void *user) HN_MUST_USE;
+
 /* Why is there no entry for this key record? Finds the stored record that differs in the fewest
  * fields (the newest of several) and appends a line for each difference. Errors: not-found when
  * nothing is stored. */

@@ -217,19 +217,22 @@ typedef struct candidate {
     bool is_set;
 } candidate;
 
-static void consider(hn_store *store, const hn_walk_file *file, hn_str wanted, candidate *best) {
+/* False for one that does not verify: the next read of that entry deals with it. */
+static bool look_at(hn_store *store, const hn_walk_file *file, hn_store_entry *out) {
     struct stat info;
-    int fd = hn_store_entry_open(store, file->name, &info);
-    if (fd < 0) return;
-    candidate found = {.used_ns = file->used_ns, .is_set = true};
     hn_entry_footer footer;
+    int fd = hn_store_entry_open(store, file->name, &info);
+    if (fd < 0) return false;
     hn_status status =
-        hn_store_entry_read(store, fd, &info, (hn_store_ns)file->area, NULL, &found.entry, &footer);
-    if (status) {
-        hn_status_free(status); /* the next read of that entry deals with it */
-        close(fd);
-        return;
-    }
+        hn_store_entry_read(store, fd, &info, (hn_store_ns)file->area, NULL, out, &footer);
+    if (status) close(fd);
+    hn_status_free(status);
+    return !status;
+}
+
+static void consider(hn_store *store, const hn_walk_file *file, hn_str wanted, candidate *best) {
+    candidate found = {.used_ns = file->used_ns, .is_set = true};
+    if (!look_at(store, file, &found.entry)) return;
     found.differences = hn_record_diff(found.entry.record, wanted, NULL);
     bool is_better = !best->is_set || found.differences < best->differences ||
                      (found.differences == best->differences && found.used_ns > best->used_ns);
@@ -239,6 +242,21 @@ static void consider(hn_store *store, const hn_walk_file *file, hn_str wanted, c
     }
     if (best->is_set) hn_store_entry_deinit(&best->entry);
     *best = found;
+}
+
+hn_status hn_store_each(hn_store *store, hn_store_ns ns,
+                        void (*visit)(void *user, const hn_store_entry *entry), void *user) {
+    hn_walk_list list = {0};
+    hn_store_entry entry;
+    HN_TRY(need_disk(store));
+    hn_status status = hn_store_walk_area(store, (int)ns, &list);
+    for (size_t i = 0; !status && i < list.count; i++) {
+        if (!look_at(store, &list.files[i], &entry)) continue;
+        if (!entry.is_failure) visit(user, &entry);
+        hn_store_entry_deinit(&entry);
+    }
+    free(list.files);
+    return status;
 }
 
 hn_status hn_store_why(hn_store *store, hn_store_ns ns, hn_str record, hn_strbuf *out) {

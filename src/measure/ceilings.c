@@ -35,8 +35,8 @@ hn_ceiling_math hn_ceiling_math_of(hn_scalar_type type) {
 static void add_host(hn_strbuf *record, int threads) {
     char name[64];
     int64_t caches[3];
-    hn_ceilings_host_name(name, sizeof name);
-    hn_ceilings_host_caches(caches);
+    hn_cpu_name(name, sizeof name);
+    hn_cpu_caches(caches);
     hn_record_add(record, "cpu", hn_str_of(name));
     hn_record_add(record, "level", hn_str_of(hn_cpu_level_host()->name));
     for (int k = 0; k < 3; k++)

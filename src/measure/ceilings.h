@@ -67,11 +67,7 @@ hn_ceiling_math hn_ceiling_math_of(hn_scalar_type type);
 
 /* ---- parts ---- */
 
-/* host.c: the CPU, whose name and caches are asked of the system. */
-void hn_ceilings_host_name(char *out, size_t bytes);
-/* `out`: bytes of a core's first and second cache, and of the one that all share; 0: there is
- * none. */
-void hn_ceilings_host_caches(int64_t out[3]);
+/* host.c: the CPU. */
 /* Of the memory that the machine has. */
 int64_t hn_ceilings_host_memory(void);
 /* A limit of memory as Linux writes it for a group of processes, in bytes; INT64_MAX: there is no

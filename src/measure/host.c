@@ -5,6 +5,7 @@
  * the machine only takes away. */
 #include "measure/ceilings.h"
 
+#include "base/cpu.h"
 #include "base/file.h"
 #include "base/pages.h"
 #include "base/team.h"
@@ -24,28 +25,10 @@ enum { ROUND_NS = 1000000, WAY_NS = 20000000, ROUNDS_MIN = 3 };
 
 /* ---- the machine ---- */
 
-void hn_ceilings_host_name(char *out, size_t bytes) {
-    hn_strbuf text;
-    hn_strbuf_init(&text);
-    hn_status status = hn_file_read("/proc/cpuinfo", &text);
-    const char *line = status || !text.ptr ? NULL : strstr(text.ptr, "model name");
-    const char *value = line ? strchr(line, ':') : NULL;
-    if (value) value += strspn(value, ": \t");
-    snprintf(out, bytes, "%.*s", value ? (int)strcspn(value, "\n") : 3, value ? value : "CPU");
-    hn_status_free(status);
-    hn_strbuf_deinit(&text);
-}
-
 /* A number that the system does not know is -1 or 0. */
 static int64_t asked(int name, int64_t otherwise) {
     const long n = sysconf(name);
     return n > 0 ? n : otherwise;
-}
-
-void hn_ceilings_host_caches(int64_t out[3]) {
-    out[0] = asked(_SC_LEVEL1_DCACHE_SIZE, 32 << 10);
-    out[1] = asked(_SC_LEVEL2_CACHE_SIZE, 512 << 10);
-    out[2] = asked(_SC_LEVEL3_CACHE_SIZE, 0);
 }
 
 int64_t hn_ceilings_host_memory(void) {
@@ -165,7 +148,7 @@ static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
  * perhaps, no more counts than twice what was measured. */
 static void measure_caches(bench *b, const hn_loops *loops, hn_ceilings *out) {
     int64_t caches[3];
-    hn_ceilings_host_caches(caches);
+    hn_cpu_caches(caches);
     for (int k = 0; k < 2; k++) {
         const int64_t bytes = caches[k] * b->threads;
         if (caches[k]) measure_level(b, loops, bytes / 2, add_level(out, k ? "L2" : "L1", bytes));
@@ -179,7 +162,7 @@ static void measure_caches(bench *b, const hn_loops *loops, hn_ceilings *out) {
  * large, a guest has a part. */
 static int64_t memory_bytes(int threads, int64_t room) {
     int64_t caches[3];
-    hn_ceilings_host_caches(caches);
+    hn_cpu_caches(caches);
     const int64_t shared = most(256 * MIB, least(4 * caches[2], 512 * MIB)),
                   bytes = most(shared, 4 * caches[1] * threads);
     return most(least(bytes, room), 16 * MIB);
@@ -229,7 +212,7 @@ hn_status hn_ceilings_measure_host(int threads, int64_t room, hn_ceilings *out) 
     float *memory = hn_pages_map(mapped);
     *out = (hn_ceilings){
         .device = {.kind = HN_DEVICE_CPU}, .threads = threads, .measured_s = (int64_t)time(NULL)};
-    hn_ceilings_host_name(out->name, sizeof out->name);
+    hn_cpu_name(out->name, sizeof out->name);
     if (b && memory) {
         *b = (bench){.threads = threads, .memory = memory, .bytes = bytes};
         (void)madvise(memory, mapped, MADV_HUGEPAGE);

@@ -41,6 +41,11 @@ hn_status hn_tuning_list_add(hn_tuning_list *list, const hn_tuning_record *recor
     return NULL;
 }
 
+const hn_tuning_record *hn_tuning_list_find(const hn_tuning_list *list, const hn_digest *identity) {
+    const uint64_t *place = hn_strmap_get(&list->places, bytes_of(identity));
+    return place ? &list->items[*place] : NULL;
+}
+
 const hn_tuning_record *hn_tuning_list_next(const hn_tuning_list *list, const hn_digest *kernel,
                                             uint32_t *at) {
     if (*at) {

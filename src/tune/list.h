@@ -44,6 +44,8 @@ void hn_tuning_damage_warn(const hn_tuning_damage *damage, const char *where);
 
 /* Adds one, or puts it in the place of the one that it replaces. Errors: out-of-memory. */
 hn_status hn_tuning_list_add(hn_tuning_list *list, const hn_tuning_record *record) HN_MUST_USE;
+/* The one with this identity; NULL: there is none. */
+const hn_tuning_record *hn_tuning_list_find(const hn_tuning_list *list, const hn_digest *identity);
 /* The records of a kernel, the last one first: `at` is 0 first; NULL behind the last. */
 const hn_tuning_record *hn_tuning_list_next(const hn_tuning_list *list, const hn_digest *kernel,
                                             uint32_t *at);

@@ -109,6 +109,14 @@ hn_status hn_cuda_check(cuda_dev *d, hn_cuda_result code, const char *call) {
 
 enum { ALIGN = 256 }; /* bytes: what the driver gives */
 
+static hn_status learn_driver(cuda_dev *d) {
+    int version = 0;
+    HN_TRY(hn_cuda_status(&d->cuda, d->cuda.cuDriverGetVersion(&version), "cuDriverGetVersion"));
+    snprintf(d->base.facts.driver, sizeof d->base.facts.driver, "CUDA %d.%d", version / 1000,
+             version % 1000 / 10);
+    return NULL;
+}
+
 static hn_status learn_facts(cuda_dev *d, const hn_device_options *options) {
     hn_cuda_device device;
     int shared = 0, cache = 0;
@@ -131,7 +139,7 @@ static hn_status learn_facts(cuda_dev *d, const hn_device_options *options) {
                                       .align = ALIGN,
                                       .has_addresses = true};
     snprintf(d->base.facts.name, sizeof d->base.facts.name, "%s", device.name);
-    return NULL;
+    return learn_driver(d);
 }
 
 static hn_status hold_context(cuda_dev *d, const hn_device_options *options) {

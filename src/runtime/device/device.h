@@ -45,6 +45,7 @@ typedef struct hn_device_operation hn_device_operation; /* the row's own */
 
 typedef struct hn_device_facts {
     char name[64];         /* "cpu", or what the driver calls it */
+    char driver[160];      /* what tells drivers apart: "CUDA 13.0"; "" for the host */
     uint64_t memory_bytes; /* 0: unknown */
     uint64_t cache_bytes;  /* of the cache that all of it share; 0: unknown */
     size_t align;          /* bytes, a power of two: of allocations */

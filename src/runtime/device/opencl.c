@@ -51,6 +51,14 @@ static hn_status check(const opencl_dev *d) {
                : HN_ERROR(HN_UNSUPPORTED, "OpenCL device '%s' is big-endian", d->base.facts.name);
 }
 
+static void learn_driver(opencl_dev *d, const hn_opencl_device *chosen) {
+    hn_strbuf identity;
+    hn_strbuf_init(&identity);
+    hn_opencl_identity(&d->cl, chosen, &identity);
+    snprintf(d->base.facts.driver, sizeof d->base.facts.driver, "%s", hn_strbuf_str(&identity).ptr);
+    hn_strbuf_deinit(&identity);
+}
+
 static hn_status learn_facts(opencl_dev *d) {
     hn_strbuf name;
     cl_ulong bytes = 0, cache_bytes = 0;
@@ -78,6 +86,7 @@ static hn_status open_parts(opencl_dev *d, const hn_opencl_device *chosen) {
     cl_int code;
     d->device = chosen->device;
     HN_TRY(learn_facts(d));
+    learn_driver(d, chosen);
     HN_TRY(check(d));
     hn_opencl_identity(&d->cl, chosen, &d->identity);
     HN_TRY(hn_strbuf_status(&d->identity));

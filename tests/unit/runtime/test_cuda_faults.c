@@ -276,6 +276,7 @@ TEST(devices_have_numbers) {
     EXPECT_ERROR(f.ops->open(&(hn_device_options){.number = 99}, &dev), HN_NOT_FOUND,
                  "there is no device cuda:99; the last one is cuda:");
     EXPECT(f.dev->facts.name[0] && f.dev->facts.memory_bytes && !f.dev->facts.is_host);
+    EXPECT(strncmp(f.dev->facts.driver, "CUDA ", 5) == 0);
     EXPECT_STR(f.ops->target_named("sm_90a"), "sm_90a");
     EXPECT_STR(f.ops->target_named("compute_80"), "compute_80");
     EXPECT(!f.ops->target_named("avx2") && !f.ops->target_named("cuda"));

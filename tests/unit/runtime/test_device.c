@@ -70,6 +70,7 @@ TEST(every_row) {
         EXPECT_OK(status);
         if (!dev) continue;
         EXPECT(dev->ops == ops && dev->facts.name[0] && dev->facts.align >= 64);
+        EXPECT_INT(dev->facts.driver[0] != 0, !dev->facts.is_host);
         EXPECT_OK(ops->queue_create(dev, &options, &q));
         check_memory(dev, q);
         check_events(dev, &options);
