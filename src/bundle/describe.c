@@ -389,6 +389,7 @@ static void text_program(const hn_bundle *b, hn_strbuf *out) {
     text_transfers(b, out);
     text_steps(b, out);
     text_weights_program(b, out);
+    hn_bundle_tuning_text(b, out);
 }
 
 static void text_programs(const hn_bundle *b, hn_strbuf *out) {

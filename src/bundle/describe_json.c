@@ -403,6 +403,7 @@ static void json_program(const hn_bundle *b, hn_strbuf *out) {
     json_steps(b, out);
     json_tensors(b, out);
     json_weights_program(b, out);
+    hn_bundle_tuning_json(b, out);
 }
 
 /* The first program is the object itself; the others, where there are some, are in a list. */

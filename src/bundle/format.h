@@ -106,6 +106,7 @@ typedef enum hnb_section_kind {
      * there is none */
     HNB_WEIGHTS_PROGRAM,
     HNB_WEIGHTS_SOURCES,
+    HNB_TUNING, /* bytes: tuning records, a line each; may be missing, and is EXTRA */
     HNB_SECTION_KIND_COUNT
 } hnb_section_kind;
 

@@ -36,6 +36,11 @@ hn_status hn_bundle_check_records(const hn_bundle *b) HN_MUST_USE;
 /* "records": a list, in front of which stands a comma. */
 void hn_bundle_records_json(const hn_bundle *b, hn_strbuf *out);
 
+/* tuning.c: a line for each tuning record; and "tuning": a list, in front of which stands a comma, where
+ * there are any. Lines that are no JSON are left out. */
+void hn_bundle_tuning_text(const hn_bundle *b, hn_strbuf *out);
+void hn_bundle_tuning_json(const hn_bundle *b, hn_strbuf *out);
+
 /* hn_bundle_open of a program of `file`; NULL: of a file. */
 hn_status hn_bundle_open_in(const hn_bundle *file, const void *bytes, size_t len, bool check_digest,
                             bool is_of_weights, hn_bundle *out) HN_MUST_USE;

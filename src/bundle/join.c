@@ -155,6 +155,7 @@ static hn_status take_tables(joiner *j, const hn_bundle *b, hn_bundle_writer *w)
     w->info = *b->info;
     memset(w->info.weights_digest, 0, sizeof w->info.weights_digest);
     w->key = (hn_str){b->key, (size_t)b->key_bytes};
+    w->tuning = (hn_str){b->tuning, (size_t)b->tuning_bytes};
     hn_strbuf_append(&w->strings, b->strings, b->strings_bytes);
     HN_TRY(hn_strbuf_status(&w->strings));
     if (!b->header->code_bytes) return NULL;

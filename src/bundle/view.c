@@ -41,6 +41,7 @@ const hn_section_facts hn_bundle_sections[HNB_SECTION_KIND_COUNT] = {
     [HNB_PIECES] = {"pieces", sizeof(hnb_piece), 1, UINT32_MAX},
     [HNB_PIECE_DIMS] = {"piece dimensions", sizeof(hn_box_dim), 0, UINT32_MAX},
     [HNB_RECORDS] = {"records", sizeof(hnb_record), 0, UINT32_MAX, .is_extra = true},
+    [HNB_TUNING] = {"tuning", 1, 0, UINT32_MAX, .is_extra = true},
     [HNB_WEIGHTS_PROGRAM] = {"program of weights", sizeof(hnb_weights_program), 1, 1},
     [HNB_WEIGHTS_SOURCES] = {"sources of weights", sizeof(uint32_t), 1, UINT32_MAX},
 };
@@ -173,6 +174,7 @@ static void set_section(hn_bundle *b, uint32_t kind, const void *at, uint64_t co
     case HNB_INFO: b->info = at; break;
     case HNB_STRINGS: b->strings = at, b->strings_bytes = count; break;
     case HNB_BLOB: b->blob = at, b->blob_bytes = count; break;
+    case HNB_TUNING: b->tuning = at, b->tuning_bytes = count; break;
     case HNB_KEY: b->key = at, b->key_bytes = count; break;
     default: break;
     }

@@ -57,6 +57,8 @@ typedef struct hn_bundle {
     uint64_t blob_bytes;
     const char *key; /* NULL when it is missing */
     uint64_t key_bytes;
+    const char *tuning; /* lines of tuning records; NULL when it is missing */
+    uint64_t tuning_bytes;
     const uint8_t *code;                       /* part two; NULL when there is none */
     const uint8_t *weights;                    /* part three of the file, if it is in `bytes` */
     uint64_t weights_bytes, weight_file_bytes; /* of part three, of the file's weights file */
@@ -132,6 +134,10 @@ uint32_t hn_bundle_workspace(const hn_bundle *b, uint32_t device);
 
 /* What a step is made of on a target; NULL: there is no record. */
 const hnb_record *hn_bundle_record_find(const hn_bundle *b, uint32_t step, uint32_t target);
+
+/* The next tuning record, a line without its end; `at` is 0 first. False behind the last. What is in
+ * it nobody has checked: tune/record.h reads it. */
+bool hn_bundle_tuning_next(const hn_bundle *b, uint64_t *at, hn_str *out_line);
 
 /* What a piece of a made storage copies. */
 static inline hn_box hn_bundle_piece_box(const hn_bundle *b, const hnb_piece *piece) {

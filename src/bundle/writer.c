@@ -114,7 +114,7 @@ static void lay_out(const hn_bundle_writer *w, layout *l) {
     const bool is_single = !w->programs.count && !w->is_inner;
     const uint32_t sections = HNB_SECTION_KIND_COUNT - 1 - (w->programs.count ? 0 : 1) -
                               (w->pieces.count ? 0 : 2) - (w->records.count ? 0 : 1) -
-                              (w->weights_program.count ? 0 : 2);
+                              (w->tuning.len ? 0 : 1) - (w->weights_program.count ? 0 : 2);
     uint64_t end = sizeof(hnb_header) + sections * sizeof(hnb_section);
     *l = (layout){.header = {.version = w->weights_program.count ? HNB_VERSION_COMPUTED
                                         : is_single              ? HNB_VERSION_SINGLE
@@ -156,6 +156,7 @@ static void lay_out(const hn_bundle_writer *w, layout *l) {
 #undef PLACE
     place(l, HNB_STRINGS, w->strings.ptr, w->strings.len, &end);
     place(l, HNB_BLOB, NULL, w->blob.end, &end);
+    if (w->tuning.len) place(l, HNB_TUNING, w->tuning.ptr, w->tuning.len, &end);
     place(l, HNB_KEY, w->key.ptr, w->key.len, &end);
     l->header.meta_bytes = l->header.file_bytes = end;
     if (w->code.end) {

@@ -8,7 +8,8 @@
 typedef struct hn_bundle_writer {
     hn_arena *arena;
     hnb_info info;
-    hn_str key; /* borrowed; bytes of HNB_KEY */
+    hn_str key;    /* borrowed; bytes of HNB_KEY */
+    hn_str tuning; /* borrowed; bytes of HNB_TUNING; empty: there is no such section */
     hn_nodes nodes;
 #define HN_WRITER_ARRAY(name, type)                                                                \
     struct {                                                                                       \

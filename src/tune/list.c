@@ -109,10 +109,10 @@ hn_status hn_tuning_list_parse(hn_tuning_list *list, hn_str text, hn_tuning_dama
 void hn_tuning_damage_warn(const hn_tuning_damage *damage, const char *where) {
     if (!damage->lines) return;
     if (damage->lines == 1)
-        hn_log("cache", HN_LOG_WARN, "tuning records of %s: line %u is left out: %s", where,
+        hn_log("tune", HN_LOG_WARN, "tuning records of %s: line %u is left out: %s", where,
                damage->first, damage->what);
     else
-        hn_log("cache", HN_LOG_WARN,
+        hn_log("tune", HN_LOG_WARN,
                "tuning records of %s: %u lines are left out; the first, line %u: %s", where,
                damage->lines, damage->first, damage->what);
 }

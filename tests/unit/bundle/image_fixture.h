@@ -18,18 +18,21 @@ typedef struct code_case {
 typedef struct code_cases {
     code_case items[2];
     uint32_t count;
+    const char *tuning; /* lines of tuning records; NULL: there are none */
 } code_cases;
 
 static const code_cases levels = {
     {{HNB_TARGET_CPU, HNB_OBJECT_ELF, HN_DEVICE_CPU, "x86-64-v3", "v3 code"},
      {HNB_TARGET_CPU, HNB_OBJECT_ELF, HN_DEVICE_CPU, "generic", "generic"}},
-    2};
+    2,
+    NULL};
 static const code_cases cuda = {
     {{HNB_TARGET_CUDA, HNB_OBJECT_CUBIN, HN_DEVICE_CUDA, "sm_90", "cubin90"},
      {HNB_TARGET_CUDA, HNB_OBJECT_PTX, HN_DEVICE_CUDA, "compute_80", "ptx80"}},
-    2};
+    2,
+    NULL};
 static const code_cases opencl = {
-    {{HNB_TARGET_OPENCL, HNB_OBJECT_OPENCL, HN_DEVICE_OPENCL, "opencl", "source"}}, 1};
+    {{HNB_TARGET_OPENCL, HNB_OBJECT_OPENCL, HN_DEVICE_OPENCL, "opencl", "source"}}, 1, NULL};
 
 static void add_code(hn_bundle_writer *w, const code_cases *cases) {
     static hnb_kernel kernels[2];
@@ -70,6 +73,7 @@ static void make_image_of(const code_cases *cases, hn_strbuf *out) {
     hn_arena_init(&arena);
     EXPECT_OK(hn_bundle_writer_init(&w, &arena));
     w.key = HN_STR("the key");
+    if (cases->tuning) w.tuning = hn_str_of(cases->tuning);
     hnb_str name = {0}, symbol = {0};
     EXPECT_OK(hn_bundle_writer_str(&w, HN_STR("x"), &name));
     EXPECT_OK(hn_bundle_writer_str(&w, HN_STR("s0"), &symbol));
