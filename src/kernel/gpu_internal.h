@@ -149,7 +149,7 @@ void hn_gpu_keep(hn_gpu_planner *pl, hn_fmem m, hn_expr index, hn_fid value);
 
 /* All variables of a kernel of elements, the one that is contiguous in memory last: at least one. */
 uint32_t hn_gpu_list_variables(const hn_gpu_planner *pl, hn_expr out[2 * HN_MAX_RANK]);
-/* Of a group, by the text of hn_gpu_plan_rows. */
+/* gpu_rows.c. Of a group, by the text of hn_gpu_plan_rows. */
 int64_t hn_gpu_shared_bytes(const hn_gpu_planner *pl, const hn_gpu_layout *l);
 
 /* ---- gpu_layouts.c: pl->f, of pl->layout ---- */
