@@ -52,7 +52,7 @@ typedef struct hn_bench_candidate {
     hn_status (*run_timed)(void *user, uint32_t calls, double *out_ns);
     /* Once, behind the first call and before `restore`: whether the result is right. */
     hn_status (*check)(void *user);
-    /* Behind each call: gives back what the call has changed. Not timed; so calls are timed one by
+    /* Behind each call that did not fail: gives back what it has changed. Not timed; so calls are timed one by
      * one, and a sample is their sum. */
     hn_status (*restore)(void *user);
 } hn_bench_candidate;

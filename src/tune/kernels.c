@@ -190,11 +190,20 @@ static hn_status give(const entrant *e) {
     return NULL;
 }
 
+/* Of a form that failed nothing is left for the others. */
+static hn_status clean_up(const entrant *e, hn_status error) {
+    if (!error) return NULL;
+    hn_status_free(hn_trial_restore(e->trial, true));
+    hn_status_free(hn_trial_repair(e->trial));
+    return error;
+}
+
 /* By the clock of the host. */
 static hn_status run(void *user) {
     const entrant *e = user;
-    HN_TRY(give(e));
-    return e->trial->dev->facts.is_host ? NULL : hn_trial_finish(e->trial);
+    hn_status status = give(e);
+    if (!status && !e->trial->dev->facts.is_host) status = hn_trial_finish(e->trial);
+    return clean_up(e, status);
 }
 
 static hn_status time_between(const hn_device_ops *ops, hn_event *begin, hn_event *end,
@@ -221,7 +230,7 @@ static hn_status run_timed(void *user, uint32_t calls, double *out_ns) {
     if (!status) status = time_between(ops, begin, end, out_ns);
     ops->event_free(begin);
     ops->event_free(end);
-    return status;
+    return clean_up(e, status);
 }
 
 /* Before the first call: what an earlier form has written is no result of this one. */
@@ -236,9 +245,7 @@ static hn_status restore(void *user) { return hn_trial_restore(((entrant *)user)
 
 static hn_status check(void *user) {
     hn_trial *t = ((entrant *)user)->trial;
-    hn_status status = hn_trial_check(t);
-    if (status) hn_status_free(hn_trial_repair(t)); /* for the others */
-    return status;
+    return clean_up(user, hn_trial_check(t));
 }
 
 /* ---- what the arguments hold ---- */

@@ -259,6 +259,25 @@ TEST(updated_arguments_are_restored_before_each_call) {
     hn_bench_report_destroy(f.report);
 }
 
+/* Faults in its eighth call, when it has changed everything. */
+static int up_fails(void *const *b, const long long *s, long long begin, long long end, void *w) {
+    static int calls;
+    (void)up_fast(b, s, begin, end, w);
+    return ++calls == 8;
+}
+
+TEST(who_fails_in_a_round_leaves_nothing_behind) {
+    const hn_bench_arg x = {.type = HN_F32, .rank = 2, .sizes = shape, .access = HN_BENCH_UPDATE};
+    const hn_bench_subject s = {.args = &x, .arg_count = 1, .threads = 1};
+    forms f = {.count = 0};
+    add_fn(&f, "slow", up_slow, 1);
+    add_fn(&f, "fails", up_fails, 1);
+    add_fn(&f, "fast", up_fast, 1);
+    first_x = 0;
+    expect_out(&f, &s, 1, "an index is out of bounds");
+    EXPECT_INT(seen.faults, 0);
+}
+
 /* out = x + 1, over x. */
 static int over_slow(void *const *b, const long long *s, long long begin, long long end, void *w) {
     seen.is_wrong |= b[0] != b[1];
