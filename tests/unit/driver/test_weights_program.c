@@ -8,6 +8,8 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 enum { ROWS = 3, RANK = 4, WEIGHTS = 4 };
 
@@ -299,6 +301,28 @@ TEST(threads_see_all_of_an_exchange_or_nothing) {
     }
     for (int k = 0; k < 2; k++) eq_end(&sets[k]);
     hn_module_release(m);
+}
+
+/* ---- fork ---- */
+
+/* A child has what was computed, and computes by itself. */
+TEST(a_child_exchanges_weights_of_its_own) {
+    eq_graph e;
+    hn_metrics metrics;
+    int how = 0;
+    make_graph(&e, 4);
+    hn_module *m = load_graph(4, &metrics);
+    const pid_t child = fork();
+    if (child == 0) {
+        bool good = runs_like(m, e.g);
+        hn_status status = exchange(m, &e, 2, 77, false);
+        good = good && !status && runs_like(m, e.g);
+        _exit(good ? 0 : 1);
+    }
+    EXPECT(child > 0 && waitpid(child, &how, 0) == child && how == 0);
+    EXPECT(runs_like(m, e.g));
+    hn_module_release(m);
+    eq_end(&e);
 }
 
 /* ---- errors ---- */
