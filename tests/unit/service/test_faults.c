@@ -318,7 +318,8 @@ TEST(idle_workers_end_and_come_back) {
     EXPECT_INT(stats_of(service).workers_now, 0);
     EXPECT_INT(stats_of(service).workers_ready, 0);
     EXPECT_OK(hn_future_wait(submit(scope, fine), 20000, NULL)); /* with a limit: by a worker */
-    EXPECT(stats_of(service).workers_started >= 3); /* more where 60 ms pass before it has the job */
+    EXPECT(stats_of(service).workers_started >=
+           3); /* more where 60 ms pass before it has the job */
     EXPECT_INT(stats_of(service).pools, 1);
     hn_scope_destroy(scope);
     hn_service_destroy(service);
