@@ -6,13 +6,14 @@ import subprocess
 import sys
 
 _NEVER_SPLIT = 2**63 - 1
+_MAX_OPERANDS = 9  # MAX_OPERANDS of the project's support.h
 
 
 class _ExternFacts(ctypes.Structure):
     """extern_facts of the project's support.h."""
 
     _fields_ = [("index", ctypes.c_uint32), ("kind", ctypes.c_uint32), ("operands", ctypes.c_uint32),
-                ("params", ctypes.c_uint32), ("constants", ctypes.c_uint32), ("types", ctypes.c_uint8 * 8),
+                ("params", ctypes.c_uint32), ("constants", ctypes.c_uint32), ("types", ctypes.c_uint8 * _MAX_OPERANDS),
                 ("where", ctypes.c_char_p)]
 
 

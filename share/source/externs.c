@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+_Static_assert((int)MAX_OPERANDS == (int)HN_EXT_MAX_OPERANDS, "support.h and ext.h");
+
 struct externs {
     hn_ext_shared *shared; /* packed weights */
     hn_ext_call *calls;    /* per call of the program; `impl` is NULL before the first run */

@@ -177,10 +177,12 @@ int64_t number_at(const void *element, model_type type);
 int define(model *m, const symbol *s, int64_t value, int64_t *number, bool *out_known,
            const char *where);
 
+enum { MAX_OPERANDS = 9 }; /* of an operation */
+
 /* An operation of externs.c. Masks have a bit for each operand. */
 typedef struct extern_facts {
     uint32_t index, kind, operands, params, constants;
-    uint8_t types[8]; /* model_type; 0: absent */
+    uint8_t types[MAX_OPERANDS]; /* model_type; 0: absent */
     const char *where;
 } extern_facts;
 

@@ -95,14 +95,18 @@ hn_sid hn_body_add(hn_arena *arena, hn_body *body, const hn_sop *sop) {
 
 /* ---- operations ---- */
 
-#define EVERYTHING(is_own)                                                                         \
+/* The gradients of attention of f64 are products, which are faster than the plain loops that src/ops
+ * has for that dtype (opt/decompose/attention_training.c). */
+#define DTYPES(kind)                                                                               \
+    ((kind) == HN_EXTERN_ATTENTION_BACKWARD                                                        \
+         ? 1u << HN_DTYPE_F32 | 1u << HN_DTYPE_F16 | 1u << HN_DTYPE_BF16                           \
+         : UINT32_MAX)
+#define EVERYTHING(kind)                                                                           \
     {                                                                                              \
-        .dtypes = (is_own) ? UINT32_MAX : 0, .epilogues = UINT32_MAX,                              \
+        .dtypes = DTYPES(kind), .epilogues = UINT32_MAX,                                           \
         .does = HN_DOES_RESIDUAL | HN_DOES_CHANNELS | HN_DOES_SCALE | HN_DOES_STRIDES              \
     }
-/* Its loops are products, which the compiler writes itself (opt/decompose/attention_training.c). */
-#define IS_OWN(kind)                                       ((kind) != HN_EXTERN_ATTENTION_BACKWARD)
-#define ROW(kind, name, operands, needed, written, params) [kind] = EVERYTHING(IS_OWN(kind)),
+#define ROW(kind, name, operands, needed, written, params) [kind] = EVERYTHING(kind),
 const hn_operations hn_operations_all = {.of = {HN_EXTERN_KINDS(ROW)}};
 
 const hn_operation *hn_operation_of(const hn_operations *operations, const hn_program *program,

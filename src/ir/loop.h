@@ -185,7 +185,7 @@ typedef struct hn_operations {
     bool chooses_pieces;
 } hn_operations;
 
-/* Those of src/ops: all but ATTENTION_BACKWARD, for every dtype. */
+/* Those of src/ops: for every dtype, ATTENTION_BACKWARD for all but f64. */
 extern const hn_operations hn_operations_all;
 
 /* BRANCH_THEN ... BRANCH_ELSE ... BRANCH_END bracket the items of a conditional; REPEAT ...

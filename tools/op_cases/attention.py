@@ -146,3 +146,10 @@ def cases(c):
     add(c, efficient, g, q, k, v, **small)
     c.add(f"aten.{S}efficient_attention.default", q[:, :, :3], k, v, None, False, atol=1e-5)
     add(c, efficient, *operands(c, 1, 1, 3, 5, 4, 4), bias=dead[None, None], wanted=(True, True, True, False), **small)
+    many = c.ramp((1, 1, 3, 521))
+    many[..., 5] = -INF
+    add(c, flash_cpu, *operands(c, 1, 1, 1, 1, 1, 1))
+    add(c, flash_cpu, *operands(c, 2, 2, 7, 13, 5, 5, batch=3), bias=c.ramp((7, 13)), scale=0.125)
+    add(c, flash_cpu, *operands(c, 6, 3, 5, 5, 3, 3, torch.float16), bias=c.ramp((1, 1, 5, 5), torch.float16), **small)
+    add(c, flash_cpu, *operands(c, 1, 1, 3, 521, 2, 2), bias=many, **small)  # keys in several blocks
+    add(c, flash_cpu, *operands(c, 1, 1, 521, 523, 1, 1, torch.bfloat16), causal=True, **small)

@@ -422,30 +422,60 @@ hn_status hn_pattern_attention(hn_patterns *p, const hn_node_info *root, hn_valu
 
 /* --- attention as imported --- */
 
-/* Masks and repeated heads of a node that is ATTENTION already. A mask is rebuilt only when that
- * helps: when it is causal in whole or part, or a bool written as floats. */
+/* The mask of a node that is ATTENTION already, or its gradient. It is rebuilt only when that helps:
+ * when it is causal in whole or part, a bool written as floats, or repeated. Returns whether. */
+static hn_status find_smaller_mask(hn_patterns *p, hn_value q, hn_value k, const hn_arg *mask_arg,
+                                   bool causal, hn_mask_plan *plan, bool *smaller) {
+    const hn_value mask = mask_arg->kind == HN_ARG_VALUE ? mask_arg->as.value : 0;
+    const hn_value_info *info = hn_info(p, q);
+    hn_expr sizes[HN_MAX_RANK];
+    bool done;
+    *smaller = false;
+    *plan = (hn_mask_plan){.mask = mask, .causal = causal};
+    if (!mask) return NULL;
+    memcpy(sizes, info->sizes, info->rank * sizeof *sizes);
+    sizes[info->rank - 1] = hn_last_size(p, k, 1);
+    hn_masks masks = {.terms = {{.value = mask, .fill = -INFINITY}}, .count = 1};
+    hn_mask_plan found = *plan;
+    HN_TRY(hn_masks_plan(p, &masks, sizes, info->rank, false, &found, &done));
+    if (!done) found = (hn_mask_plan){.mask = mask};
+    found.causal |= causal;
+    *smaller = !found.mask || found.causal != causal || hn_made_by(p->g, mask, HN_OP_EXPAND) ||
+               hn_info(p, found.mask)->dtype != hn_info(p, mask)->dtype;
+    if (*smaller) *plan = found;
+    return NULL;
+}
+
+/* Masks and repeated heads. */
 hn_status hn_pattern_attention_mask(hn_patterns *p, const hn_node_info *n, hn_value *out) {
     hn_value q = n->args[0].as.value, k = n->args[1].as.value, v = n->args[2].as.value;
-    hn_value mask = n->args[3].kind == HN_ARG_VALUE ? n->args[3].as.value : 0;
-    const hn_value_info *info = hn_info(p, q);
-    hn_mask_plan plan = {.mask = mask, .causal = n->args[5].as.b};
-    bool done = false;
-    if (mask) {
-        hn_expr sizes[HN_MAX_RANK];
-        memcpy(sizes, info->sizes, info->rank * sizeof *sizes);
-        sizes[info->rank - 1] = hn_last_size(p, k, 1);
-        hn_masks masks = {.terms = {{.value = mask, .fill = -INFINITY}}, .count = 1};
-        HN_TRY(hn_masks_plan(p, &masks, sizes, info->rank, false, &plan, &done));
-        if (!done) plan = (hn_mask_plan){.mask = mask};
-        plan.causal |= n->args[5].as.b;
-    }
-    bool smaller = !plan.mask || plan.causal != n->args[5].as.b ||
-                   hn_made_by(p->g, mask, HN_OP_EXPAND) ||
-                   hn_info(p, plan.mask)->dtype != hn_info(p, mask)->dtype;
-    if (!mask || !smaller) plan = (hn_mask_plan){.mask = mask, .causal = n->args[5].as.b};
+    hn_mask_plan plan;
+    bool smaller;
+    HN_TRY(find_smaller_mask(p, q, k, &n->args[3], n->args[5].as.b, &plan, &smaller));
     bool fewer = share_heads(p, &k, &v);
-    if (!fewer && (!mask || !smaller)) return hn_graph_status(p->g);
+    if (!fewer && !smaller) return hn_graph_status(p->g);
     *out = hn_b_attention(p->g, q, k, v, plan.mask, n->args[4].as.f, plan.causal);
+    p->fired[HN_PATTERN_ATTENTION_MASK]++;
+    return hn_graph_status(p->g);
+}
+
+/* Masks of gradients, as those of the attention itself: `out` has three results. */
+hn_status hn_pattern_gradient_mask(hn_patterns *p, const hn_node_info *n, hn_value *out) {
+    enum { GRAD, Q, K, V, OUT, MASK, SCALE, CAUSAL };
+    const hn_value q = n->args[Q].as.value, k = n->args[K].as.value;
+    hn_mask_plan plan;
+    bool smaller;
+    HN_TRY(find_smaller_mask(p, q, k, &n->args[MASK], n->args[CAUSAL].as.b, &plan, &smaller));
+    if (!smaller) return hn_graph_status(p->g);
+    const hn_attention_grad grad = {.grad = n->args[GRAD].as.value,
+                                    .q = q,
+                                    .k = k,
+                                    .v = n->args[V].as.value,
+                                    .out = n->args[OUT].as.value,
+                                    .mask = plan.mask,
+                                    .scale = n->args[SCALE].as.f,
+                                    .causal = plan.causal};
+    out[0] = hn_b_attention_backward(p->g, &grad, &out[1]);
     p->fired[HN_PATTERN_ATTENTION_MASK]++;
     return hn_graph_status(p->g);
 }

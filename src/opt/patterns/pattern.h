@@ -41,6 +41,8 @@ typedef struct hn_patterns {
 /* attention.c */
 hn_status hn_pattern_attention(hn_patterns *p, const hn_node_info *matmul,
                                hn_value *out) HN_MUST_USE;
+hn_status hn_pattern_gradient_mask(hn_patterns *p, const hn_node_info *gradient,
+                                   hn_value *out) HN_MUST_USE;
 hn_status hn_pattern_attention_mask(hn_patterns *p, const hn_node_info *attention,
                                     hn_value *out) HN_MUST_USE;
 /* matmul.c */

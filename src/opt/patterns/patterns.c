@@ -43,6 +43,7 @@ static const struct {
     {HN_OP_MATMUL, hn_pattern_attention},
     {HN_OP_MATMUL, match_matmul},
     {HN_OP_ATTENTION, hn_pattern_attention_mask},
+    {HN_OP_ATTENTION_BACKWARD, hn_pattern_gradient_mask},
     {HN_OP_SUM, match_sum},
     {HN_OP_ADD, match_add},
     {HN_OP_ADD, hn_pattern_channels},
@@ -64,16 +65,18 @@ static const char *name_of_match(const hn_patterns *p, const uint32_t *before) {
     return "views of views";
 }
 
+/* `out`: a value for each result; the first one is 0 where nothing matches. */
 static hn_status match_node(hn_patterns *p, const hn_node_info *n, hn_value *out) {
-    *out = 0;
-    if (n->result_count != 1 || !n->results[0]) return NULL;
+    const bool is_single = n->result_count == 1;
+    if (is_single && !n->results[0]) return NULL;
     for (size_t k = 0; k < HN_COUNT_OF(rules) && !*out; k++) {
         if (rules[k].op != n->op) continue;
         HN_TRY(rules[k].match(p, n, out));
         HN_TRY(hn_graph_status(p->g));
         HN_TRY(hn_facts_update(&p->facts));
     }
-    if (!*out && hn_op_facts(n->op)->op_class == HN_OPC_VIEW) *out = hn_fold_view(p->g, n);
+    if (!*out && is_single && hn_op_facts(n->op)->op_class == HN_OPC_VIEW)
+        *out = hn_fold_view(p->g, n);
     return NULL;
 }
 
@@ -81,7 +84,7 @@ static hn_status match_node(hn_patterns *p, const hn_node_info *n, hn_value *out
 static hn_status match_allowed(hn_patterns *p, const hn_node_info *n, hn_value *out) {
     uint32_t before[HN_PATTERN_COUNT];
     hn_limit *limit = p->context->limit;
-    *out = 0;
+    memset(out, 0, HN_RESULTS_MAX * sizeof *out);
     if (!hn_limit_is_open(limit)) return NULL;
     memcpy(before, p->fired, sizeof before);
     HN_TRY(match_node(p, n, out));
@@ -114,10 +117,10 @@ static hn_status match_graph(hn_patterns *outer, hn_graph *g, uint32_t depth) {
     HN_TRY(hn_facts_init(&p->facts, g, scratch));
     HN_TRY(hn_const_eval_init(&p->eval, &p->facts, scratch));
     for (const hn_node_info *n; (n = hn_rewrite_next(&p->rewrite));) {
-        hn_value found;
+        hn_value found[HN_RESULTS_MAX];
         HN_TRY(match_subgraphs(p, n, depth));
-        HN_TRY(match_allowed(p, n, &found));
-        HN_TRY(found ? hn_rewrite_replace(&p->rewrite, &found) : hn_rewrite_keep(&p->rewrite));
+        HN_TRY(match_allowed(p, n, found));
+        HN_TRY(*found ? hn_rewrite_replace(&p->rewrite, found) : hn_rewrite_keep(&p->rewrite));
         HN_TRY(hn_facts_update(&p->facts));
     }
     HN_TRY(hn_rewrite_end(&p->rewrite));
