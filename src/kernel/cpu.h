@@ -126,7 +126,7 @@ typedef struct hn_cpu_phase {
     /* COLUMNS_...: the innermost loop runs in blocks of HN_CPU_SUM_BLOCK */
     bool sums_in_blocks;
     hn_cpu_prefetch prefetches[HN_CPU_PREFETCHES_MAX];
-    uint32_t prefetch_count;
+    uint32_t prefetch_count, ahead; /* rows; FLAT: elements */
     struct {
         hn_cpu_index_ahead *items;
         uint32_t count, cap;
@@ -161,6 +161,24 @@ typedef struct hn_cpu_candidate {
 } hn_cpu_candidate;
 enum { HN_CPU_CANDIDATES_MAX = 3 };
 
+typedef enum hn_cpu_stores {
+    HN_CPU_STORES_ANY,
+    HN_CPU_STORES_CACHED,
+    HN_CPU_STORES_STREAMING
+} hn_cpu_stores;
+
+/* What a caller chooses about a form; of what is 0 the planner does what the sizes that it expects
+ * suggest. Text: cpu_choice.h. */
+typedef struct hn_cpu_choice {
+    hn_cpu_form form;
+    hn_cpu_stores stores; /* STREAMING: as a kernel that writes more than the caches keep */
+    uint32_t ahead;       /* rows that prefetches are ahead; HN_CPU_AHEAD_NONE: there are none */
+    uint32_t vectors;     /* side by side: of loops over lanes, and of columns */
+    uint32_t width;       /* columns of a strip; FLAT: elements of an iteration */
+    int64_t grain;        /* INT64_MAX: one thread */
+} hn_cpu_choice;
+enum { HN_CPU_AHEAD_NONE = UINT16_MAX };
+
 /* Where an argument begins: `offset` elements into the buffer (0: none). Accesses go by it that add
  * `sizes` and a number from `first` to `last`. */
 typedef struct hn_cpu_base {
@@ -180,9 +198,10 @@ struct hn_cpu_plan {
     hn_cpu_candidate candidates[HN_CPU_CANDIDATES_MAX]; /* the fastest first */
     uint32_t candidate_count;
     hn_cpu_form form;
+    hn_cpu_choice choice; /* the caller's; its `form` is that of the plan */
     bool lanes_are_rows;  /* COLUMNS_...: each lane has results of its own */
     double written_bytes; /* as far as sizes are known */
-    bool nontemporal;     /* it writes more than the caches keep */
+    bool nontemporal;     /* it writes more than the caches keep, or is to do as if it did */
     hn_cpu_phase *phases; /* per phase of the kernel */
     /* per local buffer of the kernel, which lives for a row: elements, with padding */
     int64_t *local_elems;
@@ -213,8 +232,9 @@ struct hn_cpu_plan {
         bool is_whole;
     } split;
 
-    hn_expr extent; /* parallel iterations */
-    int64_t grain;  /* fewest of them worth a thread */
+    uint32_t flat_block_elems; /* FLAT: of a parallel iteration */
+    hn_expr extent;            /* parallel iterations */
+    int64_t grain;             /* fewest of them worth a thread */
 };
 
 /* A plan that has candidates, but no form yet. Owns: the plan lives in `arena`. Errors:
@@ -224,6 +244,8 @@ hn_status hn_cpu_plan_begin(const hn_program *program, const hn_kernel *kernel,
                             hn_cpu_plan **out) HN_MUST_USE;
 /* The rest, for one of its candidates; once. Errors: out-of-memory. */
 hn_status hn_cpu_plan_complete(hn_cpu_plan *plan, hn_cpu_form form) HN_MUST_USE;
+/* The rest, as a caller chooses; once. `choice->form` is one of the candidates. */
+hn_status hn_cpu_plan_complete_as(hn_cpu_plan *plan, const hn_cpu_choice *choice) HN_MUST_USE;
 /* Both, for the first candidate. */
 hn_status hn_cpu_plan_create(const hn_program *program, const hn_kernel *kernel,
                              uint32_t vector_bytes, const hn_cpu_facts *facts, hn_arena *arena,

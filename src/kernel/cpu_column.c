@@ -39,6 +39,7 @@ static uint32_t narrow_copies(const hn_cpu_plan *pl) {
         if (pl->kernel->phases.items[f].scan) return 1;
         cost += hn_cpu_phase_cost(&pl->kernel->phases.items[f]);
     }
+    if (pl->choice.vectors) return pl->choice.vectors;
     int64_t rows = hn_sym_hint(pl->sym, rows_of(pl), 1024);
     uint32_t copies = hn_count_for_cost(&pl->facts->column_vectors, cost);
     while (copies > 1 && rows < (int64_t)(pl->lanes * copies)) copies /= 2;
@@ -80,6 +81,7 @@ bool hn_cpu_strip_pays(const hn_cpu_plan *pl) {
 
 static uint32_t strip_width(const hn_cpu_plan *pl) {
     int64_t outer = 1;
+    if (pl->choice.width) return pl->choice.width;
     for (uint32_t d = 0; d + 1 < pl->kernel->rank; d++)
         outer *= hn_cpu_hint(pl, pl->kernel->vars[d], 1);
     bool shared = pl->kernel->threads <= 1 || outer >= 2 * (int64_t)pl->kernel->threads;
@@ -93,6 +95,7 @@ static void set_wide(hn_cpu_plan *pl) {
     const hn_cost_steps *vectors = &pl->facts->strip_vectors;
     bool is_one = first->reduces.count == 1;
     pl->columns.copies = is_one ? hn_count_for_cost(vectors, pl->phases[0].cost) : 1;
+    if (is_one && pl->choice.vectors) pl->columns.copies = pl->choice.vectors;
     pl->columns.width = strip_width(pl);
     pl->columns.even_steps = steps >= 0 && steps % step == 0;
     pl->columns.block_steps = HN_CPU_SUM_BLOCK / pl->facts->strip_step;

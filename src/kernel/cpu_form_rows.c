@@ -7,7 +7,7 @@
 /* A part of the elements: blocks are whole steps, so that the last block's rest is the whole's. */
 hn_status hn_form_flat(hn_emitter *em) {
     HN_TRY(hn_emitter_phase(em, 0));
-    hn_expr block = hn_emitter_int(em, em->plan->facts->flat_block_elems),
+    hn_expr block = hn_emitter_int(em, em->plan->flat_block_elems),
             extent = hn_emitter_extent(em, em->ph->lane);
     hn_expr begin = hn_sym_mul(em->sym, em->f->first, block),
             end = hn_sym_mul(em->sym, em->f->until, block);

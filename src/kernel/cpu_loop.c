@@ -37,12 +37,13 @@ static uint32_t choose_unroll(const hn_cpu_phase *ph, int64_t extent) {
     const hn_cpu_facts *facts = pl->facts;
     uint32_t line = facts->line_bytes / 4; /* lanes */
     bool reduces = ph->phase->reduces.count;
-    if (!reduces && is_gather(ph)) return 1;
-    uint32_t unroll = vectors_for_cost(ph);
+    if (!pl->choice.vectors && !reduces && is_gather(ph)) return 1;
+    uint32_t unroll = pl->choice.vectors ? pl->choice.vectors : vectors_for_cost(ph);
     bool is_cheap = ph->cost <= facts->whole_lines_cost_max;
     bool by_lines = ph->prefetch_count || (pl->nontemporal && !reduces && is_cheap);
     if (by_lines && unroll * pl->lanes < line) unroll = line / pl->lanes;
-    if (by_lines && is_copy(ph) && !ph->prefetch_count) unroll = facts->copy_vectors;
+    if (by_lines && is_copy(ph) && !ph->prefetch_count && !pl->choice.vectors)
+        unroll = facts->copy_vectors;
     while (unroll > 1 && extent >= 0 && extent < (int64_t)(pl->lanes * unroll)) unroll /= 2;
     return unroll;
 }

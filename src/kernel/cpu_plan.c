@@ -112,9 +112,9 @@ static hn_expr iterations_of(const hn_cpu_plan *pl, int64_t *work) {
     const hn_kernel *k = pl->kernel;
     switch (pl->form) {
     case HN_CPU_FLAT:
-        *work = (int64_t)pl->facts->flat_block_elems * pl->phases[0].cost;
+        *work = (int64_t)pl->flat_block_elems * pl->phases[0].cost;
         return hn_sym_ceildiv(pl->sym, hn_cpu_extent(pl, k->phases.items[0].vars[0]),
-                              hn_sym_int(pl->sym, pl->facts->flat_block_elems));
+                              hn_sym_int(pl->sym, pl->flat_block_elems));
     case HN_CPU_TILES:
     case HN_CPU_TILES_WIDE: *work *= pl->tiles.block; return hn_cpu_tile_count(pl, pl->tiles.block);
     case HN_CPU_COLUMNS_NARROW:
@@ -142,6 +142,7 @@ static void set_extent(hn_cpu_plan *pl) {
     pl->grain = work <= 0                       ? INT64_MAX
                 : work >= pl->facts->grain_work ? 1
                                                 : pl->facts->grain_work / work;
+    if (pl->choice.grain && !pl->kernel->serial) pl->grain = pl->choice.grain;
 }
 
 /* ---- local buffers ---- */
@@ -184,8 +185,20 @@ hn_status hn_cpu_plan_begin(const hn_program *program, const hn_kernel *kernel,
     return analyse(*out);
 }
 
+static void take_choice(hn_cpu_plan *pl, const hn_cpu_choice *choice) {
+    pl->choice = *choice;
+    pl->form = choice->form;
+    if (choice->stores) pl->nontemporal = choice->stores == HN_CPU_STORES_STREAMING;
+    pl->flat_block_elems = choice->width ? choice->width : pl->facts->flat_block_elems;
+}
+
 hn_status hn_cpu_plan_complete(hn_cpu_plan *plan, hn_cpu_form form) {
-    plan->form = form;
+    return hn_cpu_plan_complete_as(plan, &(hn_cpu_choice){.form = form});
+}
+
+hn_status hn_cpu_plan_complete_as(hn_cpu_plan *plan, const hn_cpu_choice *choice) {
+    const hn_cpu_form form = choice->form;
+    take_choice(plan, choice);
     if (form != HN_CPU_TILES && form != HN_CPU_TILES_WIDE) plan->tiles.var = 0;
     HN_TRY(choose_numbers(plan));
     set_extent(plan);

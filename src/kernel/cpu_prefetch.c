@@ -106,8 +106,7 @@ static hn_expr wanted(const prefetcher *a, const hn_body *body, const hn_sop *op
     if (op->kind != HN_SOP_LOAD || hn_cpu_is_local(a->pl, op->buffer)) return 0;
     if (a->pl->form == HN_CPU_FLAT) {
         bool moves = hn_cpu_access_of(a->ph, e, &step) == HN_ACCESS_CONTIGUOUS;
-        return moves ? hn_sym_add(a->sym, e, hn_sym_int(a->sym, a->pl->facts->ahead_flat_elems))
-                     : 0;
+        return moves ? hn_sym_add(a->sym, e, hn_sym_int(a->sym, a->rows)) : 0;
     }
     e = without_indirect(a, body, e, &by_index);
     if (!e || hn_cpu_access_of(a->ph, e, &step) != HN_ACCESS_CONTIGUOUS) return 0;
@@ -179,6 +178,7 @@ static int64_t rows_ahead(const prefetcher *a) {
                        : picked            ? facts->ahead_picked_bytes
                                            : facts->ahead_memory_bytes;
     int64_t rows = !row ? 1 : distance / row;
+    if (a->pl->choice.ahead) return a->pl->choice.ahead;
     return rows < 1 ? 1 : rows > facts->rows_ahead_max ? facts->rows_ahead_max : rows;
 }
 
@@ -216,6 +216,7 @@ static bool prefetches_here(const hn_cpu_phase *ph) {
     const hn_cpu_plan *pl = ph->plan;
     if (!pl->kernel->rank || !is_plain(pl, ph->phase)) return false;
     if (phases_share(pl)) return true;
+    if (pl->choice.ahead) return pl->kernel->phases.count == 1 || ph->phase == busiest(pl);
     if (pl->kernel->phases.count == 1) return pl->nontemporal || hn_cpu_has_indirect(ph->phase);
     if (ph->phase != busiest(pl)) return false;
     return pl->nontemporal || (pl->written_bytes > (double)pl->facts->first_cache_bytes &&
@@ -236,18 +237,33 @@ static hn_status list_indices_ahead(const prefetcher *a) {
     return NULL;
 }
 
+/* Of a flat kernel the distance is in elements. */
+static hn_status choose_flat(hn_cpu_phase *ph, prefetcher *a) {
+    a->rows = a->pl->choice.ahead ? a->pl->choice.ahead : a->pl->facts->ahead_flat_elems;
+    if (!a->pl->choice.ahead && !a->pl->nontemporal) return NULL;
+    list_wanted(a);
+    if (ph->prefetch_count < 2) ph->prefetch_count = 0; /* a single stream is followed without */
+    ph->ahead = ph->prefetch_count ? (uint32_t)a->rows : 0;
+    return NULL;
+}
+
+static hn_status choose_rows(hn_cpu_phase *ph, prefetcher *a) {
+    const hn_cpu_plan *pl = ph->plan;
+    if (!prefetches_here(ph)) return NULL;
+    list_wanted(a);
+    bool one_pass = pl->kernel->phases.count == 1 && !hn_cpu_has_indirect(ph->phase);
+    if (one_pass && ph->prefetch_count < 2) ph->prefetch_count = 0;
+    if (!ph->prefetch_count) return NULL;
+    a->rows = rows_ahead(a);
+    list_wanted(a);
+    if (phases_share(pl)) keep_share(ph);
+    ph->ahead = (uint32_t)a->rows;
+    return list_indices_ahead(a);
+}
+
 hn_status hn_cpu_choose_prefetches(hn_cpu_phase *ph) {
     const hn_cpu_plan *pl = ph->plan;
-    bool flat = pl->form == HN_CPU_FLAT;
     prefetcher a = {.ph = ph, .pl = pl, .sym = pl->sym, .rows = 1};
-    if (pl->kernel->serial || (flat ? !pl->nontemporal : !prefetches_here(ph))) return NULL;
-    list_wanted(&a);
-    bool one_pass = flat || (pl->kernel->phases.count == 1 && !hn_cpu_has_indirect(ph->phase));
-    /* a single stream is followed without */
-    if (one_pass && ph->prefetch_count < 2) ph->prefetch_count = 0;
-    if (flat || !ph->prefetch_count) return NULL;
-    a.rows = rows_ahead(&a);
-    list_wanted(&a);
-    if (phases_share(pl)) keep_share(ph);
-    return list_indices_ahead(&a);
+    if (pl->kernel->serial || pl->choice.ahead == HN_CPU_AHEAD_NONE) return NULL;
+    return pl->form == HN_CPU_FLAT ? choose_flat(ph, &a) : choose_rows(ph, &a);
 }

@@ -97,6 +97,7 @@ void hn_cpu_set_tiles(hn_cpu_plan *pl) {
     pl->tiles.pitch = wide ? HN_CPU_WIDE_TILE_PITCH : HN_CPU_TILE;
     /* else that cache holds all of it */
     pl->tiles.prefetches = !wide && pl->written_bytes > (double)pl->facts->second_cache_bytes;
+    if (pl->choice.ahead && !wide) pl->tiles.prefetches = pl->choice.ahead != HN_CPU_AHEAD_NONE;
     for (hn_sid s = 1; s < ph->phase->body.count; s++) {
         const hn_sop *op = &ph->phase->body.items[s];
         bool along =

@@ -215,14 +215,19 @@ const hn_gpu_facts hn_gpu_facts_sm_120 = NVIDIA_FACTS(170, 1536, 24, 8, 100, 96,
                    .segment_arguments_max = 1 << 16,                                               \
                    .segment_waiting_bytes = 64 << 10},                                             \
         .line_bytes = 64, .first_cache_bytes = (first_cache), .second_cache_bytes = 1 << 19,       \
-        .bytes_per_ns = 24, .ops_per_ns = 32, .pipelined_gain = 1.2, .split_gain = 1.5,            \
-        .tile_gain = 2, .wide_tile_gain = 1.5, .strip_gain = 2.3, .grain_work = 40000,             \
-        .flat_block_elems = 1024, .nontemporal_bytes = (nontemporal), .near_access_bytes = 256,    \
-        .bases_max = 4, .accumulators = {{{8, 4}, {24, 2}, {UINT32_MAX, 1}}},                      \
-        .chain_cost_min = 12, .chain_cost_max = 48, .whole_lines_cost_max = 8, .copy_cost_max = 1, \
-        .copy_vectors = 4, .many_gathers = 4, .ahead_cached_bytes = 4 << 10,                       \
-        .ahead_memory_bytes = 8 << 10, .ahead_picked_bytes = 16 << 10, .ahead_flat_elems = 512,    \
-        .rows_ahead_max = 64, .busy_cost = 12, .gather_sparseness = 2, .pipelined_cost_min = 12,   \
+        .last_cache_bytes = 32 << 20, .first_cache_rate = 100, .second_cache_rate = 60,            \
+        .last_cache_rate = 25, .memory_rate = 12, .stream_rate = 10, .op_cycles = 0.5,             \
+        .lane_cycles = 1.5, .loop_cycles = 1, .chain_cycles = 4, .phase_cycles = 8,                \
+        .combine_cycles = 3, .rest_factor = 2, .overlap_loss = 0.3, .cycles_per_ns = 3,            \
+        .call_ns = 20, .team_ns = 5000, .bytes_per_ns = 24, .ops_per_ns = 32,                      \
+        .pipelined_gain = 1.2, .split_gain = 1.5, .tile_gain = 2, .wide_tile_gain = 1.5,           \
+        .strip_gain = 2.3, .grain_work = 40000, .flat_block_elems = 1024,                          \
+        .nontemporal_bytes = (nontemporal), .near_access_bytes = 256, .bases_max = 4,              \
+        .accumulators = {{{8, 4}, {24, 2}, {UINT32_MAX, 1}}}, .chain_cost_min = 12,                \
+        .chain_cost_max = 48, .whole_lines_cost_max = 8, .copy_cost_max = 1, .copy_vectors = 4,    \
+        .many_gathers = 4, .ahead_cached_bytes = 4 << 10, .ahead_memory_bytes = 8 << 10,           \
+        .ahead_picked_bytes = 16 << 10, .ahead_flat_elems = 512, .rows_ahead_max = 64,             \
+        .busy_cost = 12, .gather_sparseness = 2, .pipelined_cost_min = 12,                         \
         .split_min_bytes = 16 << 20, .split_streams = 4, .split_cost_max = 8,                      \
         .column_vectors = {{{4, 8}, {24, 4}, {UINT32_MAX, 2}}}, .strip_min_cols = 128,             \
         .strip_min_rows = 48, .strip_cols_short = 512, .strip_step = 4, .strip_cost_max = 24,      \

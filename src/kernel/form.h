@@ -296,7 +296,9 @@ typedef struct hn_form {
     hn_form_cost cost;
     const char
         *shape; /* the planner's name of it, static: "rows"; NULL: none. No part of the text */
-    uint32_t ordinals;   /* index symbols of the form have ordinals below this */
+    const char
+        *parameters;   /* what the planner decided besides: "stores=cached grain=64"; NULL: none */
+    uint32_t ordinals; /* index symbols of the form have ordinals below this */
     hn_form_sizes sizes; /* set by hn_form_end and hn_form_parse */
     /* under construction: the block at hand, and its last statement */
     struct {

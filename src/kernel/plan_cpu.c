@@ -2,8 +2,12 @@
 #include "kernel/plan_cpu.h"
 
 #include "kernel/cost.h"
+#include "kernel/cpu_costs.h"
 #include "kernel/cpu_emitter.h"
 #include "kernel/segments.h"
+
+#include <stdio.h>
+#include <string.h>
 
 static hn_status emit_body(hn_emitter *em) {
     switch (em->plan->form) {
@@ -96,6 +100,24 @@ static const char *const shapes[] = {
     [HN_CPU_TILES_WIDE] = "wide tiles",
 };
 
+/* The form of a plan that is complete, with its name. */
+static hn_status named_form(const hn_cpu_plan *plan, hn_arena *arena, hn_arena *scratch,
+                            hn_form **out) {
+    const hn_cpu_choice choice = hn_cpu_choice_of(plan);
+    hn_strbuf text;
+    HN_TRY(form_of(plan, arena, scratch, out));
+    hn_strbuf_init(&text);
+    hn_cpu_choice_print(&choice, &text);
+    hn_status status = hn_strbuf_status(&text);
+    if (!status) {
+        (*out)->parameters = hn_arena_strndup(arena, text.len ? text.ptr : "", text.len);
+        if (!(*out)->parameters) status = HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a form");
+    }
+    hn_strbuf_deinit(&text);
+    (*out)->shape = shapes[plan->form];
+    return status;
+}
+
 hn_status hn_form_plans_cpu(const hn_program *program, const hn_kernel *kernel,
                             uint32_t vector_bytes, const hn_cpu_facts *facts, uint32_t most,
                             hn_arena *arena, hn_arena *scratch, hn_form **out,
@@ -107,9 +129,82 @@ hn_status hn_form_plans_cpu(const hn_program *program, const hn_kernel *kernel,
         if (*out_count == plan->candidate_count) break;
         const hn_cpu_candidate *candidate = &plan->candidates[*out_count];
         HN_TRY(hn_cpu_plan_complete(plan, candidate->form));
-        HN_TRY(form_of(plan, arena, scratch, &out[*out_count]));
+        HN_TRY(named_form(plan, arena, scratch, &out[*out_count]));
         out[*out_count]->cost = cost_of(&work, facts, candidate->speed);
-        out[*out_count]->shape = shapes[candidate->form];
+    }
+    return NULL;
+}
+
+static hn_status refuse(const hn_cpu_plan *plan, hn_cpu_form form) {
+    char known[128] = "";
+    for (uint32_t k = 0; k < plan->candidate_count; k++) {
+        const size_t at = strlen(known);
+        snprintf(known + at, sizeof known - at, "%s%s", at ? ", " : "",
+                 hn_cpu_form_name(plan->candidates[k].form));
+    }
+    return HN_ERROR(HN_NOT_FOUND, "the kernel has no form '%s'; it has %s", hn_cpu_form_name(form),
+                    known);
+}
+
+static const hn_cpu_candidate *candidate_of(const hn_cpu_plan *plan, hn_cpu_form form) {
+    for (uint32_t k = 0; k < plan->candidate_count; k++)
+        if (plan->candidates[k].form == form) return &plan->candidates[k];
+    return NULL;
+}
+
+hn_status hn_form_plan_cpu_as(const hn_program *program, const hn_kernel *kernel,
+                              uint32_t vector_bytes, const hn_cpu_facts *facts,
+                              const hn_cpu_choice *choice, hn_arena *arena, hn_arena *scratch,
+                              hn_form **out) {
+    const hn_form_cost work = hn_kernel_work(program, kernel);
+    hn_cpu_plan *plan;
+    HN_TRY(hn_cpu_plan_begin(program, kernel, vector_bytes, facts, scratch, &plan));
+    const hn_cpu_candidate *candidate = candidate_of(plan, choice->form);
+    if (!candidate) return refuse(plan, choice->form);
+    HN_TRY(hn_cpu_plan_complete_as(plan, choice));
+    HN_TRY(named_form(plan, arena, scratch, out));
+    (*out)->cost = cost_of(&work, facts, candidate->speed);
+    return NULL;
+}
+
+hn_status hn_cpu_expect(const hn_program *program, const hn_kernel *kernel, uint32_t vector_bytes,
+                        const hn_cpu_facts *facts, uint32_t threads, hn_arena *scratch,
+                        hn_cpu_variant *v) {
+    hn_cpu_plan *plan;
+    HN_TRY(hn_cpu_plan_begin(program, kernel, vector_bytes, facts, scratch, &plan));
+    if (!candidate_of(plan, v->choice.form)) return refuse(plan, v->choice.form);
+    HN_TRY(hn_cpu_plan_complete_as(plan, &v->choice));
+    v->ns = hn_cpu_predicted_ns(plan, threads);
+    return NULL;
+}
+
+static bool is_listed(const hn_cpu_variant *list, uint32_t count, const hn_cpu_choice *c) {
+    for (uint32_t k = 0; k < count; k++)
+        if (hn_cpu_choice_eq(&list[k].choice, c)) return true;
+    return false;
+}
+
+/* In front of those that are expected to take longer; of equals the first stays. */
+static void keep(hn_cpu_variant *list, uint32_t *count, hn_cpu_variant v) {
+    uint32_t at = (*count)++;
+    for (; at > 0 && list[at - 1].ns > v.ns; at--) list[at] = list[at - 1];
+    list[at] = v;
+}
+
+hn_status hn_cpu_variants(const hn_program *program, const hn_kernel *kernel, uint32_t vector_bytes,
+                          const hn_cpu_facts *facts, uint32_t threads, hn_arena *scratch,
+                          hn_cpu_variant out[HN_CPU_CHOICES_MAX], uint32_t *out_count) {
+    hn_cpu_choice choices[HN_CPU_CHOICES_MAX];
+    hn_cpu_plan *plan;
+    HN_TRY(hn_cpu_plan_begin(program, kernel, vector_bytes, facts, scratch, &plan));
+    const uint32_t count = hn_cpu_choices_list(plan, choices);
+    *out_count = 0;
+    for (uint32_t k = 0; k < count; k++) {
+        HN_TRY(hn_cpu_plan_begin(program, kernel, vector_bytes, facts, scratch, &plan));
+        HN_TRY(hn_cpu_plan_complete_as(plan, &choices[k]));
+        const hn_cpu_variant v = {.choice = hn_cpu_choice_of(plan),
+                                  .ns = hn_cpu_predicted_ns(plan, threads)};
+        if (!is_listed(out, *out_count, &v.choice)) keep(out, out_count, v);
     }
     return NULL;
 }

@@ -216,6 +216,16 @@ static const char *shape_of(const planner *pl, const layout *l) {
     return l->keeps ? "rows, kept" : "rows";
 }
 
+static const char *parameters_of(const layout *l, hn_arena *arena) {
+    return hn_arena_printf(
+        arena,
+        "threads=%u rows=%u vector=%u unroll=%u blocks=%u slabs=%u stages=%u tile=%u "
+        "parts=%u resident=%u%s%s%s",
+        l->width * (l->rows ? l->rows : 1), l->rows, l->vector, l->unroll, l->blocks, l->slabs,
+        l->stages, l->tile, l->parts, l->resident, l->ahead ? " ahead" : "",
+        l->peels ? " peels" : "", l->online ? " online" : "");
+}
+
 static hn_status plan_layout(planner *pl, const layout *l, hn_arena *arena, hn_form **out) {
     pl->layout = l;
     pl->arrays.count = pl->singles.count = 0;
@@ -227,6 +237,7 @@ static hn_status plan_layout(planner *pl, const layout *l, hn_arena *arena, hn_f
     pl->f->cost = pl->work;
     pl->f->cost.ns = l->ns;
     pl->f->shape = shape_of(pl, l);
+    pl->f->parameters = parameters_of(l, arena);
     pl->f->resident = l->resident;
     pl->f->is_narrow = hn_form_fits_words(pl->f);
     *out = pl->f;

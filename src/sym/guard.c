@@ -11,6 +11,18 @@ void hn_sym_set_hint(hn_sym *sym, hn_expr symbol, int64_t value) {
     info->has_hint = true;
 }
 
+bool hn_sym_has_hint(const hn_sym *sym, hn_expr symbol, int64_t *out_value) {
+    if (hn_sym_kind(sym, symbol) != HN_EXPR_SYMBOL) return false;
+    const hn_sym_symbol_info *info = &sym->symbols[hn_sym_const(sym, symbol)];
+    *out_value = info->hint;
+    return info->has_hint;
+}
+
+void hn_sym_drop_hint(hn_sym *sym, hn_expr symbol) {
+    if (hn_sym_kind(sym, symbol) != HN_EXPR_SYMBOL) return;
+    sym->symbols[hn_sym_const(sym, symbol)].has_hint = false;
+}
+
 static int64_t add_saturating(int64_t a, int64_t b) {
     int64_t sum;
     if (hn_add_i64(a, b, &sum)) return sum;

@@ -125,6 +125,9 @@ int64_t hn_sym_divisor(const hn_sym *sym, hn_expr e);
 void hn_sym_assume_range(hn_sym *sym, hn_expr symbol, int64_t lo, int64_t hi);
 void hn_sym_assume_divisor(hn_sym *sym, hn_expr symbol, int64_t divisor);
 void hn_sym_set_hint(hn_sym *sym, hn_expr symbol, int64_t value);
+/* Whether one is set, and which. */
+bool hn_sym_has_hint(const hn_sym *sym, hn_expr symbol, int64_t *out_value);
+void hn_sym_drop_hint(hn_sym *sym, hn_expr symbol);
 
 /* The value with each symbol at its hint: the one set, about half the extent of an index, else
  * `fallback` clamped to the symbol's range. Saturates on overflow; `fallback` where the value is

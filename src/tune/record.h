@@ -52,7 +52,7 @@ const char *hn_tuning_how_name(hn_tuning_how how); /* "timed" */
 
 typedef struct hn_tuning_record {
     hn_str kernel;    /* for people: "softmax"; no part of the identity */
-    hn_digest digest; /* of the kernel, whatever its form: kernel/identity.h */
+    hn_digest digest; /* of the kernel, whatever its form: driver/variants.h */
     /* the values of the kernel's size symbols, in the order of the digest; names are for people */
     uint32_t size_count;
     int64_t sizes[HN_TUNING_SIZES_MAX];

@@ -1,0 +1,355 @@
+/* variant_sizes.c: what a kernel is known by, the sizes at which its forms are compared, and what is
+ * expected of forms over all of them. See variants.h. */
+#include "driver/variants.h"
+
+#include "base/checked.h"
+#include "kernel/plan_cpu.h"
+
+/* ---- identity ---- */
+
+/* The plain form of the kernel, with nothing left to what is expected. */
+static hn_status plain_form(const hn_variants_of *of, hn_arena *arena, hn_form **out) {
+    const hn_kernel *k = of->kernel;
+    hn_cpu_choice plain = {
+        .stores = HN_CPU_STORES_CACHED, .ahead = HN_CPU_AHEAD_NONE, .vectors = 1, .grain = 1};
+    plain.form = k->slabs                     ? HN_CPU_ROWS_SLABS
+                 : k->mode == HN_VECTOR_FLAT  ? HN_CPU_FLAT
+                 : k->mode == HN_VECTOR_OUTER ? HN_CPU_COLUMNS_NARROW
+                                              : HN_CPU_ROWS;
+    return hn_form_plan_cpu_as(of->program, k, of->target->vector_bytes, of->target->cpu, &plain,
+                               arena, arena, out);
+}
+
+static hn_status print_plain(const hn_variants_of *of, hn_arena *arena, hn_kernel_code *out) {
+    hn_form *form;
+    uint32_t count = 1;
+    HN_TRY(of->target->cpu ? plain_form(of, arena, &form)
+                           : of->target->kind->plan(of->program, of->kernel, of->target, 1, arena,
+                                                    arena, &form, &count));
+    if (!count) return HN_ERROR(HN_INTERNAL, "no form of a kernel fits the processor");
+    return hn_target_print_form(of->target, form, arena, arena, out);
+}
+
+/* Parameters come first, then what only the number of iterations depends on. */
+static bool add_symbol(const hn_variants_of *of, hn_expr symbol, hn_kernel_identity *out) {
+    for (uint32_t k = 0; k < out->symbol_count; k++)
+        if (out->symbols[k] == symbol) return true;
+    if (out->symbol_count == HN_VARIANT_SYMBOLS_MAX ||
+        hn_sym_kind(of->program->sym, symbol) != HN_EXPR_SYMBOL ||
+        hn_sym_symbol_kind(of->program->sym, symbol) != HN_SYMBOL_SIZE)
+        return false;
+    out->symbols[out->symbol_count++] = symbol;
+    return true;
+}
+
+static void take_symbols(const hn_variants_of *of, const hn_kernel_code *code,
+                         hn_kernel_identity *out) {
+    hn_expr symbols[HN_VARIANT_SYMBOLS_MAX];
+    const uint32_t count =
+        hn_sym_symbols(of->program->sym, code->extent, symbols, HN_VARIANT_SYMBOLS_MAX);
+    bool is_known = count <= HN_VARIANT_SYMBOLS_MAX;
+    out->symbol_count = 0;
+    for (uint32_t k = 0; k < code->size_count && is_known; k++)
+        is_known = add_symbol(of, code->sizes[k], out);
+    for (uint32_t k = 0; k < count && is_known; k++) is_known = add_symbol(of, symbols[k], out);
+    out->is_tunable = is_known;
+    if (!is_known) out->symbol_count = 0;
+}
+
+/* Of the text, and of how many iterations there are: at some sizes, so that names do not count. */
+static hn_digest digest_of(const hn_variants_of *of, const hn_kernel_code *code,
+                           const hn_kernel_identity *id) {
+    static const int64_t primes[] = {2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31};
+    hn_digest_state state;
+    int64_t values[HN_VARIANT_SYMBOLS_MAX], iterations;
+    hn_digest_begin(&state);
+    hn_digest_update(&state, &code->digest, sizeof code->digest);
+    for (uint32_t point = 0; point < 3; point++) {
+        for (uint32_t k = 0; k < id->symbol_count; k++) values[k] = primes[point + k] << 7 * point;
+        if (!hn_sym_eval(of->program->sym, code->extent, id->symbols, values, id->symbol_count,
+                         &iterations))
+            iterations = -1;
+        hn_digest_update(&state, &iterations, sizeof iterations);
+    }
+    return hn_digest_end(&state);
+}
+
+/* Of a GPU the layout depends on sizes: all are expected to be the same for every kernel. */
+enum { ANY_SIZE = 1024 };
+
+static hn_status print_at_any_size(const hn_variants_of *of, const hn_kernel_identity *id,
+                                   hn_arena *arena, hn_kernel_code *out) {
+    hn_sym *sym = of->program->sym;
+    int64_t was[HN_VARIANT_SYMBOLS_MAX];
+    bool had[HN_VARIANT_SYMBOLS_MAX];
+    for (uint32_t k = 0; k < id->symbol_count; k++) {
+        had[k] = hn_sym_has_hint(sym, id->symbols[k], &was[k]);
+        hn_sym_set_hint(sym, id->symbols[k], ANY_SIZE);
+    }
+    hn_status status = print_plain(of, arena, out);
+    for (uint32_t k = 0; k < id->symbol_count; k++) {
+        if (had[k]) hn_sym_set_hint(sym, id->symbols[k], was[k]);
+        else hn_sym_drop_hint(sym, id->symbols[k]);
+    }
+    return status;
+}
+
+hn_status hn_kernel_identify(const hn_variants_of *of, hn_arena *arena, hn_kernel_identity *out) {
+    hn_kernel_code code;
+    *out = (hn_kernel_identity){.symbol_count = 0};
+    HN_TRY(print_plain(of, arena, &code));
+    take_symbols(of, &code, out);
+    if (!of->target->cpu && out->symbol_count) {
+        HN_TRY(print_at_any_size(of, out, arena, &code));
+        take_symbols(of, &code, out);
+    }
+    out->digest = digest_of(of, &code, out);
+    return NULL;
+}
+
+/* ---- values of a symbol ---- */
+
+enum { VALUES_MAX = 32 };
+
+typedef struct value_list {
+    int64_t values[VALUES_MAX]; /* the recorded one first */
+    uint32_t count;
+} value_list;
+
+static void add_value(value_list *list, int64_t value) {
+    for (uint32_t k = 0; k < list->count; k++)
+        if (list->values[k] == value) return;
+    if (list->count < VALUES_MAX) list->values[list->count++] = value;
+}
+
+/* Bytes of the largest loop of the kernel at these values. */
+static int64_t largest_bytes(const hn_variants_of *of, const hn_expr *symbols,
+                             const int64_t *values, uint32_t count) {
+    hn_sym *sym = of->program->sym;
+    int64_t was[HN_VARIANT_SYMBOLS_MAX], most = 0;
+    bool had[HN_VARIANT_SYMBOLS_MAX];
+    for (uint32_t k = 0; k < count; k++) {
+        had[k] = hn_sym_has_hint(sym, symbols[k], &was[k]);
+        hn_sym_set_hint(sym, symbols[k], values[k]);
+    }
+    for (uint32_t f = 0; f < of->kernel->loop_count; f++) {
+        const hn_loop *loop = &of->kernel->loops[f].loop;
+        int64_t bytes = 4;
+        for (uint32_t v = 0; v < loop->rank + loop->red_rank; v++) {
+            const hn_expr extent = hn_sym_symbol_extent(sym, loop->vars[v]);
+            if (!hn_mul_i64(bytes, hn_sym_hint(sym, extent, 1), &bytes)) bytes = INT64_MAX;
+        }
+        if (bytes > most) most = bytes;
+    }
+    for (uint32_t k = 0; k < count; k++) {
+        if (had[k]) hn_sym_set_hint(sym, symbols[k], was[k]);
+        else hn_sym_drop_hint(sym, symbols[k]);
+    }
+    return most;
+}
+
+static void list_default(const hn_variants_of *of, hn_expr symbol, value_list *out) {
+    hn_sym *sym = of->program->sym;
+    const int64_t divisor = hn_sym_divisor(sym, symbol), step = divisor > 0 ? divisor : 1;
+    int64_t lo, hi, hint;
+    hn_sym_range(sym, symbol, &lo, &hi);
+    if (hn_sym_has_hint(sym, symbol, &hint)) add_value(out, hint);
+    for (int64_t value = 1; value <= (int64_t)1 << 40; value *= 4) {
+        const int64_t at = value < step ? step : value / step * step;
+        if (at < lo || at > hi) continue;
+        if (largest_bytes(of, &symbol, &at, 1) > HN_VARIANT_BYTES_MAX) break;
+        add_value(out, at);
+    }
+    if (!out->count) add_value(out, hn_sym_hint(sym, symbol, lo > 1 ? lo : 1));
+}
+
+static const hn_size_hint *hint_for(const hn_size_hints *hints, hn_str symbol) {
+    for (uint32_t k = 0; hints && k < hints->count; k++)
+        if (hn_str_eq(hints->items[k].symbol, symbol)) return &hints->items[k];
+    return NULL;
+}
+
+static hn_status list_given(const hn_variants_of *of, hn_expr symbol, const hn_size_hint *given,
+                            value_list *out) {
+    int64_t lo, hi;
+    hn_sym_range(of->program->sym, symbol, &lo, &hi);
+    for (uint32_t k = 0; k < given->count; k++) {
+        if (given->values[k] < lo || given->values[k] > hi)
+            return HN_ERROR(HN_INVALID_ARGUMENT,
+                            "'" HN_STR_FMT "' cannot be %lld: it is from %lld to %lld",
+                            HN_STR_ARG(given->symbol), (long long)given->values[k], (long long)lo,
+                            (long long)hi);
+        add_value(out, given->values[k]);
+    }
+    return NULL;
+}
+
+/* ---- sets of sizes ---- */
+
+typedef struct set_list {
+    const hn_variants_of *of;
+    const hn_expr *names;
+    const value_list *lists;
+    uint32_t symbols, count, most;
+    bool is_given; /* the caller named values: however large they are */
+    int64_t *values;
+} set_list;
+
+/* Of the values with these numbers. */
+static void add_set(set_list *s, const uint32_t *at) {
+    if (s->count == s->most) return;
+    int64_t *to = &s->values[(size_t)s->count * s->symbols];
+    for (uint32_t d = 0; d < s->symbols; d++) to[d] = s->lists[d].values[at[d]];
+    for (uint32_t k = 0; k < s->count; k++)
+        if (memcmp(&s->values[(size_t)k * s->symbols], to, s->symbols * sizeof *to) == 0) return;
+    if (s->count && !s->is_given &&
+        largest_bytes(s->of, s->names, to, s->symbols) > HN_VARIANT_BYTES_MAX)
+        return;
+    s->count++;
+}
+
+static void add_number(set_list *s, uint64_t number) {
+    uint32_t at[HN_VARIANT_SYMBOLS_MAX];
+    for (uint32_t d = 0; d < s->symbols; d++) {
+        at[d] = (uint32_t)(number % s->lists[d].count);
+        number /= s->lists[d].count;
+    }
+    add_set(s, at);
+}
+
+/* The numbers of the least or the largest values. */
+static void add_corner(set_list *s, bool largest) {
+    uint32_t at[HN_VARIANT_SYMBOLS_MAX] = {0};
+    for (uint32_t d = 0; d < s->symbols; d++)
+        for (uint32_t k = 1; k < s->lists[d].count; k++)
+            if ((s->lists[d].values[k] > s->lists[d].values[at[d]]) == largest) at[d] = k;
+    add_set(s, at);
+}
+
+static void add_some(set_list *s, uint64_t all) {
+    uint32_t at[HN_VARIANT_SYMBOLS_MAX] = {0};
+    add_set(s, at);
+    add_corner(s, false);
+    add_corner(s, true);
+    for (uint32_t k = 1; k < VALUES_MAX; k++)
+        for (uint32_t d = 0; d < s->symbols; d++) {
+            if (k >= s->lists[d].count) continue;
+            at[d] = k;
+            add_set(s, at);
+            at[d] = 0;
+        }
+    /* an even choice: numbers that a step of the golden section apart visits */
+    const uint64_t step = (uint64_t)((double)all * 0.6180339887498949) | 1;
+    for (uint64_t k = 0, number = step % all; k < 4 * (uint64_t)s->most && s->count < s->most;
+         k++, number = (number + step) % all)
+        add_number(s, number);
+}
+
+static uint64_t count_of(const value_list *lists, uint32_t count) {
+    uint64_t all = 1;
+    for (uint32_t d = 0; d < count; d++) all *= lists[d].count; /* at most 32 to the power of 8 */
+    return all;
+}
+
+hn_status hn_variant_sizes_list(const hn_variants_of *of, const hn_kernel_identity *id,
+                                const hn_size_hints *hints, hn_arena *arena,
+                                hn_variant_sizes *out) {
+    value_list *lists;
+    const uint32_t asked = hints ? hints->samples_max : 0, most = !asked ? HN_VARIANT_SAMPLES
+                                                                  : asked > HN_VARIANT_SAMPLES_MAX
+                                                                      ? HN_VARIANT_SAMPLES_MAX
+                                                                      : asked;
+    HN_NEW(arena, lists, id->symbol_count + 1u);
+    for (uint32_t d = 0; d < id->symbol_count; d++) {
+        const hn_size_hint *given =
+            hint_for(hints, hn_sym_symbol_name(of->program->sym, id->symbols[d]));
+        if (given && given->count) HN_TRY(list_given(of, id->symbols[d], given, &lists[d]));
+        else list_default(of, id->symbols[d], &lists[d]);
+    }
+    set_list sets = {.of = of,
+                     .names = id->symbols,
+                     .lists = lists,
+                     .symbols = id->symbol_count,
+                     .most = most,
+                     .is_given = hints && hints->count};
+    HN_NEW(arena, sets.values, (size_t)most * id->symbol_count + 1u);
+    const uint64_t all = count_of(lists, id->symbol_count);
+    if (all <= most)
+        for (uint64_t number = 0; number < all; number++) add_number(&sets, number);
+    else add_some(&sets, all);
+    *out = (hn_variant_sizes){.symbols = id->symbols,
+                              .symbol_count = id->symbol_count,
+                              .count = sets.count,
+                              .values = sets.values};
+    return NULL;
+}
+
+hn_ref_sizes hn_variant_sizes_at(const hn_variant_sizes *sizes, uint32_t k) {
+    return (hn_ref_sizes){.symbols = sizes->symbols,
+                          .values = sizes->values + (size_t)k * sizes->symbol_count,
+                          .count = sizes->symbol_count};
+}
+
+/* ---- forms over all sizes ---- */
+
+enum { MOST_BY_DEFAULT = 4 };
+
+static void add_variant(hn_variants *out, const hn_variant *v) {
+    for (uint32_t k = 0; k < out->count; k++)
+        if (hn_form_name_eq(&out->items[k].name, &v->name)) return;
+    if (out->count < HN_VARIANTS_MAX) out->items[out->count++] = *v;
+}
+
+/* 0 where the form cannot be had at these sizes. */
+static hn_status expect(const hn_variants_of *of, const hn_variants *set, uint32_t variant,
+                        uint32_t sample, double *out) {
+    const hn_ref_sizes sizes = hn_variant_sizes_at(set->sizes, sample);
+    hn_status status = hn_variant_cost(of, &set->items[variant].name, &sizes, out);
+    if (hn_status_code(status) != HN_NOT_FOUND) return status;
+    hn_status_free(status);
+    *out = 0;
+    return NULL;
+}
+
+hn_status hn_variants_over(const hn_variants_of *of, const hn_variant_sizes *sizes, uint32_t most,
+                           hn_arena *arena, hn_variants *out) {
+    hn_variants *here;
+    HN_NEW(arena, here, 1);
+    *out = (hn_variants){.sizes = sizes};
+    if (!most) most = MOST_BY_DEFAULT;
+    for (uint32_t k = 0; k < sizes->count; k++) {
+        const hn_ref_sizes at = hn_variant_sizes_at(sizes, k);
+        HN_TRY(hn_variants_list(of, &at, most, arena, here));
+        for (uint32_t v = 0; v < here->count; v++) add_variant(out, &here->items[v]);
+    }
+    HN_NEW(arena, out->ns, (size_t)sizes->count * out->count + 1u);
+    for (uint32_t k = 0; k < sizes->count; k++)
+        for (uint32_t v = 0; v < out->count; v++)
+            HN_TRY(expect(of, out, v, k, &out->ns[(size_t)k * out->count + v]));
+    return NULL;
+}
+
+void hn_variants_order(const hn_variants *set, uint32_t k, uint32_t *out) {
+    const double *ns = &set->ns[(size_t)k * set->count];
+    for (uint32_t v = 0; v < set->count; v++) {
+        uint32_t at = v;
+        for (; at > 0 && ns[v] != 0 && (ns[out[at - 1]] == 0 || ns[out[at - 1]] > ns[v]); at--)
+            out[at] = out[at - 1];
+        out[at] = v;
+    }
+}
+
+hn_status hn_variants_times(const hn_variants *set, hn_arena *arena, hn_choice_times *out) {
+    const size_t count = (size_t)set->sizes->count * set->count;
+    hn_choice_time *times;
+    HN_NEW(arena, times, count + 1);
+    for (size_t k = 0; k < count; k++)
+        times[k] = (hn_choice_time){set->ns[k], set->ns[k], set->ns[k]};
+    *out = (hn_choice_times){.size_count = set->sizes->symbol_count,
+                             .variant_count = set->count,
+                             .sample_count = set->sizes->symbol_count ? set->sizes->count : 0,
+                             .sizes = set->sizes->values,
+                             .times = times,
+                             .fallback = set->sizes->symbol_count ? HN_CHOICE_ANY : 0};
+    return NULL;
+}

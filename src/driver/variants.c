@@ -1,0 +1,214 @@
+/* variants.c: forms by name, and what is expected of them. See the header. */
+#include "driver/variants.h"
+
+#include "kernel/plan_cpu.h"
+#include "kernel/plan_gpu.h"
+
+#include <ctype.h>
+#include <string.h>
+
+/* ---- expected sizes ---- */
+
+/* What symbols were expected to be, while a list is made for other sizes. */
+typedef struct hints {
+    hn_sym *sym;
+    hn_expr symbols[HN_VARIANT_SYMBOLS_MAX];
+    int64_t values[HN_VARIANT_SYMBOLS_MAX];
+    bool had[HN_VARIANT_SYMBOLS_MAX];
+    uint32_t count;
+} hints;
+
+static hn_status hints_begin(const hn_variants_of *of, const hn_ref_sizes *sizes, hints *out) {
+    *out = (hints){.sym = of->program->sym};
+    if (!sizes) return NULL;
+    if (sizes->count > HN_VARIANT_SYMBOLS_MAX)
+        return HN_ERROR(HN_INVALID_ARGUMENT, "forms at sizes of more than %d symbols",
+                        HN_VARIANT_SYMBOLS_MAX);
+    for (; out->count < sizes->count; out->count++) {
+        const uint32_t k = out->count;
+        out->symbols[k] = sizes->symbols[k];
+        out->had[k] = hn_sym_has_hint(out->sym, sizes->symbols[k], &out->values[k]);
+        hn_sym_set_hint(out->sym, sizes->symbols[k], sizes->values[k]);
+    }
+    return NULL;
+}
+
+static void hints_end(const hints *h) {
+    for (uint32_t k = 0; k < h->count; k++) {
+        if (h->had[k]) hn_sym_set_hint(h->sym, h->symbols[k], h->values[k]);
+        else hn_sym_drop_hint(h->sym, h->symbols[k]);
+    }
+}
+
+/* ---- names ---- */
+
+/* The planner's words, in small letters, joined by '-': "rows, kept" is "rows-kept". */
+static hn_status name_kind(const char *shape, hn_arena *arena, hn_str *out) {
+    char *text;
+    uint32_t len = 0;
+    HN_NEW(arena, text, strlen(shape) + 1);
+    for (; *shape; shape++) {
+        if (isalnum((unsigned char)*shape)) text[len++] = (char)tolower((unsigned char)*shape);
+        else if (len && text[len - 1] != '-') text[len++] = '-';
+    }
+    *out = (hn_str){text, len};
+    return NULL;
+}
+
+static hn_status describe(hn_form *form, double ns, hn_arena *arena, hn_variant *out) {
+    *out = (hn_variant){.form = form, .ns = ns};
+    out->name.parameters = hn_str_of(form->parameters ? form->parameters : "");
+    return name_kind(form->shape ? form->shape : "form", arena, &out->name.name);
+}
+
+/* ---- forms ---- */
+
+static uint32_t threads_of(const hn_variants_of *of) {
+    return of->threads ? of->threads : of->kernel->threads;
+}
+
+static hn_status plan_as(const hn_variants_of *of, const hn_cpu_choice *choice, hn_arena *arena,
+                         hn_form **out) {
+    return hn_form_plan_cpu_as(of->program, of->kernel, of->target->vector_bytes, of->target->cpu,
+                               choice, arena, arena, out);
+}
+
+static hn_status list_cpu(const hn_variants_of *of, uint32_t most, hn_arena *arena,
+                          hn_variants *out) {
+    hn_cpu_variant all[HN_CPU_CHOICES_MAX];
+    uint32_t count;
+    HN_TRY(hn_cpu_variants(of->program, of->kernel, of->target->vector_bytes, of->target->cpu,
+                           threads_of(of), arena, all, &count));
+    for (uint32_t k = 0; k < count && out->count < most; k++) {
+        hn_form *form;
+        if (all[k].ns > all[0].ns * HN_VARIANT_MARGIN) break;
+        HN_TRY(plan_as(of, &all[k].choice, arena, &form));
+        form->cost.ns = all[k].ns;
+        HN_TRY(describe(form, all[k].ns, arena, &out->items[out->count++]));
+    }
+    return NULL;
+}
+
+static hn_status list_planned(const hn_variants_of *of, uint32_t most, hn_arena *arena,
+                              hn_variants *out) {
+    hn_form *forms[HN_GPU_PLANS_MAX];
+    uint32_t count;
+    if (most > HN_GPU_PLANS_MAX) most = HN_GPU_PLANS_MAX;
+    HN_TRY(of->target->kind->plan(of->program, of->kernel, of->target, most, arena, arena, forms,
+                                  &count));
+    for (uint32_t k = 0; k < count; k++)
+        if (forms[k]->cost.ns <= forms[0]->cost.ns * HN_VARIANT_MARGIN)
+            HN_TRY(describe(forms[k], forms[k]->cost.ns, arena, &out->items[out->count++]));
+    return NULL;
+}
+
+static hn_status list_here(const hn_variants_of *of, uint32_t most, hn_arena *arena,
+                           hn_variants *out) {
+    if (!most || most > HN_VARIANTS_MAX) most = HN_VARIANTS_MAX;
+    out->count = 0;
+    HN_TRY(of->target->cpu ? list_cpu(of, most, arena, out) : list_planned(of, most, arena, out));
+    return out->count ? NULL : HN_ERROR(HN_INTERNAL, "no form of a kernel fits the processor");
+}
+
+hn_status hn_variants_list(const hn_variants_of *of, const hn_ref_sizes *sizes, uint32_t most,
+                           hn_arena *arena, hn_variants *out) {
+    hints h;
+    *out = (hn_variants){.count = 0};
+    HN_TRY(hints_begin(of, sizes, &h));
+    hn_status status = list_here(of, most, arena, out);
+    hints_end(&h);
+    return status;
+}
+
+static hn_status parse_cpu(const hn_form_name *name, hn_cpu_choice *out) {
+    hn_cpu_form form;
+    if (!hn_cpu_form_named(name->name, &form))
+        return HN_ERROR(HN_NOT_FOUND, "no form of a CPU is called '" HN_STR_FMT "'",
+                        HN_STR_ARG(name->name));
+    return hn_cpu_choice_parse(form, name->parameters, out);
+}
+
+static hn_status find_planned(const hn_variants_of *of, const hn_form_name *name, hn_arena *arena,
+                              hn_variant *out) {
+    hn_variants all = {.count = 0};
+    HN_TRY(list_planned(of, HN_GPU_PLANS_MAX, arena, &all));
+    for (uint32_t k = 0; k < all.count; k++) {
+        *out = all.items[k];
+        if (hn_form_name_eq(&out->name, name)) return NULL;
+    }
+    return HN_ERROR(HN_NOT_FOUND, "the kernel has no form '" HN_STR_FMT " " HN_STR_FMT "'",
+                    HN_STR_ARG(name->name), HN_STR_ARG(name->parameters));
+}
+
+static hn_status expect(const hn_variants_of *of, const hn_cpu_choice *choice, hn_arena *arena,
+                        double *out_ns) {
+    hn_cpu_variant v = {.choice = *choice};
+    HN_TRY(hn_cpu_expect(of->program, of->kernel, of->target->vector_bytes, of->target->cpu,
+                         threads_of(of), arena, &v));
+    *out_ns = v.ns;
+    return NULL;
+}
+
+hn_status hn_variant_named(const hn_variants_of *of, const hn_form_name *name, hn_arena *arena,
+                           hn_variant *out) {
+    hn_cpu_choice choice;
+    hn_form *form;
+    double ns;
+    if (!of->target->cpu) return find_planned(of, name, arena, out);
+    HN_TRY(parse_cpu(name, &choice));
+    HN_TRY(plan_as(of, &choice, arena, &form));
+    HN_TRY(expect(of, &choice, arena, &ns));
+    form->cost.ns = ns;
+    return describe(form, ns, arena, out);
+}
+
+static hn_status cost_here(const hn_variants_of *of, const hn_form_name *name, hn_arena *arena,
+                           double *out_ns) {
+    hn_cpu_choice choice;
+    hn_variant found;
+    if (of->target->cpu) {
+        HN_TRY(parse_cpu(name, &choice));
+        return expect(of, &choice, arena, out_ns);
+    }
+    HN_TRY(find_planned(of, name, arena, &found));
+    *out_ns = found.ns;
+    return NULL;
+}
+
+hn_status hn_variant_cost(const hn_variants_of *of, const hn_form_name *name,
+                          const hn_ref_sizes *sizes, double *out_ns) {
+    hints h;
+    hn_arena arena;
+    hn_arena_init(&arena);
+    hn_status status = hints_begin(of, sizes, &h);
+    if (!status) status = cost_here(of, name, &arena, out_ns);
+    hints_end(&h);
+    hn_arena_deinit(&arena);
+    return status;
+}
+
+static hn_status print_choice(const hn_cpu_choice *choice, hn_arena *arena, hn_form_name *out) {
+    hn_strbuf text;
+    hn_strbuf_init(&text);
+    hn_cpu_choice_print(choice, &text);
+    hn_status status = hn_strbuf_status(&text);
+    const char *own = status ? NULL : hn_arena_strndup(arena, text.len ? text.ptr : "", text.len);
+    if (!status && !own) status = HN_ERROR(HN_OUT_OF_MEMORY, "no memory for the name of a form");
+    if (!status) *out = (hn_form_name){hn_str_of(hn_cpu_form_name(choice->form)), {own, text.len}};
+    hn_strbuf_deinit(&text);
+    return status;
+}
+
+hn_status hn_variant_neighbours(const hn_variants_of *of, const hn_form_name *name, hn_arena *arena,
+                                hn_form_name **out, uint32_t *out_count) {
+    hn_cpu_choice choice, near[HN_CPU_CHOICES_MAX];
+    *out_count = 0;
+    *out = NULL;
+    if (!of->target->cpu) return NULL;
+    HN_TRY(parse_cpu(name, &choice));
+    const uint32_t count = hn_cpu_choices_near(&choice, near);
+    HN_NEW(arena, *out, count + 1u);
+    for (; *out_count < count; ++*out_count)
+        HN_TRY(print_choice(&near[*out_count], arena, &(*out)[*out_count]));
+    return NULL;
+}

@@ -1,0 +1,345 @@
+/* test_variants.c: forms by name: what is listed can be asked for by name, whatever sizes are expected;
+ * all of them and their neighbours give right results; which sizes are compared. The clock is the
+ * test's. */
+#include "driver/variants.h"
+
+#include "driver/forms.h"
+#include "kernel/plan_cpu.h"
+#include "unit/harness.h"
+
+enum { NAMES_MAX = 64 };
+
+typedef struct fixture {
+    hn_arena arena;
+    hn_graph *graph;
+    hn_driver d;
+    hn_service *service;
+    hn_variants_of of; /* the first kernel */
+} fixture;
+
+static const hn_compile_options host = {.threads = 2};
+
+static int64_t ticks(void *user) { return ++*(int64_t *)user; }
+static uint64_t nobody(void *user) {
+    (void)user;
+    return 0;
+}
+
+static void begin(fixture *x, const char *statements, const hn_compile_options *options) {
+    hn_strbuf text;
+    hn_strbuf_init(&text);
+    *x = (fixture){.graph = NULL};
+    hn_arena_init(&x->arena);
+    hn_strbuf_printf(&text, "graph {\n%s\n}\n", statements);
+    EXPECT_OK(hn_service_create(&(hn_service_options){.threads = 1, .cache_dir = ""}, &x->service));
+    hn_driver_init(&x->d, options, x->service);
+    EXPECT_OK(hn_scope_create(x->service, &x->d.scope));
+    EXPECT_OK(hn_sym_create(&x->arena, &x->d.sym));
+    EXPECT_OK(hn_graph_parse(&x->arena, x->d.sym, hn_strbuf_str(&text), &x->graph));
+    x->d.graph = x->graph;
+    EXPECT_OK(hn_driver_targets(&x->d));
+    EXPECT_OK(hn_driver_passes(&x->d));
+    EXPECT_OK(hn_driver_kernels(&x->d));
+    hn_strbuf_deinit(&text);
+    for (uint32_t k = 0; k < x->d.schedule.steps.count && !x->of.kernel; k++)
+        x->of.kernel = x->d.schedule.steps.items[k].kernel;
+    x->of.program = x->d.program;
+    x->of.target = &x->d.levels[0].target;
+}
+
+static void end(fixture *x) {
+    hn_driver_deinit(&x->d);
+    hn_service_destroy(x->service);
+    hn_graph_deinit(x->graph);
+    hn_arena_deinit(&x->arena);
+}
+
+static hn_expr symbol(fixture *x, const char *name) {
+    return hn_sym_symbol(x->d.sym, hn_str_of(name), HN_SYMBOL_SIZE, 1, 1 << 20);
+}
+
+/* ---- names ---- */
+
+static bool is_same_form(fixture *x, const hn_form *a, const hn_form *b) {
+    hn_kernel_code code[2];
+    EXPECT_OK(hn_target_print_form(x->of.target, a, &x->arena, &x->arena, &code[0]));
+    EXPECT_OK(hn_target_print_form(x->of.target, b, &x->arena, &x->arena, &code[1]));
+    return hn_str_eq(code[0].text, code[1].text) && code[0].grain == code[1].grain;
+}
+
+/* All forms at some sizes; each by its name where other sizes are expected. */
+static void check_names(fixture *x, const hn_ref_sizes *sizes, const hn_ref_sizes *others) {
+    hn_variants set;
+    EXPECT_OK(hn_variants_list(&x->of, sizes, 0, &x->arena, &set));
+    EXPECT(set.count > 0);
+    for (uint32_t k = 0; k < set.count; k++) {
+        const hn_variant *v = &set.items[k];
+        hn_variant again = {.form = NULL};
+        double ns = 0;
+        for (uint32_t s = 0; others && s < others->count; s++)
+            hn_sym_set_hint(x->d.sym, others->symbols[s], others->values[s]);
+        EXPECT_OK(hn_variant_named(&x->of, &v->name, &x->arena, &again));
+        EXPECT(again.form && hn_form_name_eq(&again.name, &v->name));
+        if (!again.form || !is_same_form(x, v->form, again.form))
+            HN_TEST_FAIL(HN_STR_FMT " " HN_STR_FMT " is another form", HN_STR_ARG(v->name.name),
+                         HN_STR_ARG(v->name.parameters));
+        EXPECT_OK(hn_variant_cost(&x->of, &v->name, sizes, &ns));
+        EXPECT(ns == v->ns && (k == 0 || ns >= set.items[k - 1].ns));
+        for (uint32_t e = 0; e < k; e++) EXPECT(!hn_form_name_eq(&v->name, &set.items[e].name));
+    }
+}
+
+static const char *const subjects[] = {
+    "input user %x : f32[37, 65] \"x\"\n %y = aten._softmax.default(%x, -1, false) : f32[37, 65]\n "
+    "output user %y \"y\"",
+    "input user %x : f32[70, 41] \"x\"\n %y = sum(%x, dims=[0], keepdim=false)\n output user %y "
+    "\"y\"",
+    "input user %x : f32[69, 300] \"x\"\n %y = sum(%x, dims=[1], keepdim=false)\n output user %y "
+    "\"y\"",
+    "input user %x : f32[140, 150] \"x\"\n input user %b : f32[150, 140] \"b\"\n %t = permute(%x, "
+    "dims=[1, 0])\n %y = add(%t, %b)\n output user %y \"y\"",
+    "input user %x : f32[5003] \"x\"\n input user %b : f32[5003] \"b\"\n %y = mul(%x, %b)\n output "
+    "user %y \"y\"",
+    "input user %x : bf16[9, 40] \"x\"\n input user %w : bf16[40] \"w\"\n %y = "
+    "aten.layer_norm.default(%x, [40], %w, %w, 1e-05, false) : bf16[9, 40]\n output user %y \"y\"",
+    "input user %x : f32[11, 40] \"x\"\n input user %i : i64[23] \"i\"\n %y = "
+    "aten.embedding.default(%x, %i, -1, false, false) : f32[23, 40]\n output user %y \"y\"",
+    "input user %x : f16[5, 100] \"x\"\n %y = cumsum(%x, dim=1)\n output user %y \"y\"",
+    "input user %x : f32[0, 4] \"x\"\n %y = exp(%x)\n output user %y \"y\"",
+};
+
+TEST(a_name_gives_the_form) {
+    for (size_t k = 0; k < sizeof subjects / sizeof *subjects; k++) {
+        fixture x;
+        begin(&x, subjects[k], &host);
+        check_names(&x, NULL, NULL);
+        end(&x);
+    }
+}
+
+TEST(a_name_gives_the_form_whatever_is_expected) {
+    static const char *const dynamic[] = {
+        "symbol size s0 in [1, 1048576] symbol size s1 in [1, 1048576] input user %x : f32[s0, s1] \"x\"\n "
+        "%y = aten._softmax.default(%x, -1, false) : f32[s0, s1]\n output user %y \"y\"",
+        "symbol size s0 in [1, 1048576] symbol size s1 in [1, 1048576] input user %x : f32[s0, s1] \"x\"\n "
+        "%y = sum(%x, dims=[0], keepdim=false)\n output user %y \"y\"",
+        "symbol size s0 in [1, 1048576] symbol size s1 in [1, 1048576] input user %x : f32[s0, s1] \"x\"\n "
+        "%t = permute(%x, dims=[1, 0])\n %y = exp(%t)\n output user %y \"y\"",
+    };
+    const int64_t small[] = {3, 17}, large[] = {8192, 4096};
+    for (size_t k = 0; k < sizeof dynamic / sizeof *dynamic; k++) {
+        fixture x;
+        begin(&x, dynamic[k], &host);
+        const hn_expr symbols[] = {symbol(&x, "s0"), symbol(&x, "s1")};
+        const hn_ref_sizes at_small = {symbols, small, 2}, at_large = {symbols, large, 2};
+        check_names(&x, &at_small, &at_large);
+        check_names(&x, &at_large, &at_small);
+        end(&x);
+    }
+}
+
+TEST(names_that_are_none) {
+    fixture x;
+    hn_variant v;
+    begin(&x, subjects[0], &host);
+#define NAMED(kind, text)                                                                          \
+    hn_variant_named(&x.of, &(hn_form_name){hn_str_of(kind), hn_str_of(text)}, &x.arena, &v)
+    EXPECT_ERROR(NAMED("looped", ""), HN_NOT_FOUND, "no form of a CPU is called 'looped'");
+    EXPECT_ERROR(NAMED("tiles", ""), HN_NOT_FOUND, "no form 'tiles'; it has rows");
+    EXPECT_ERROR(NAMED("rows", "width=8"), HN_INVALID_ARGUMENT, "no parameter 'width=8'");
+    EXPECT_ERROR(NAMED("rows", "vectors=3"), HN_INVALID_ARGUMENT, "no parameter 'vectors=3'");
+    EXPECT_ERROR(NAMED("rows", "vectors=16"), HN_INVALID_ARGUMENT, "no parameter 'vectors=16'");
+    EXPECT_ERROR(NAMED("rows", "vectors=2 vectors=2"), HN_INVALID_ARGUMENT, "'vectors=2'");
+    EXPECT_ERROR(NAMED("rows", "ahead=-1"), HN_INVALID_ARGUMENT, "'ahead=-1'");
+    EXPECT_ERROR(NAMED("rows", "stores=near"), HN_INVALID_ARGUMENT, "'stores=near'");
+    EXPECT_ERROR(NAMED("rows", "grain=0"), HN_INVALID_ARGUMENT, "'grain=0'");
+    EXPECT_ERROR(NAMED("rows", "ahead"), HN_INVALID_ARGUMENT, "'ahead'");
+    EXPECT_OK(NAMED("rows", "ahead=7 vectors=8 grain=never"));
+#undef NAMED
+    end(&x);
+}
+
+/* ---- right results ---- */
+
+static void race(fixture *x, const hn_form *const *forms, uint32_t count) {
+    int64_t now = 0;
+    const hn_bench_options bench = {.now_ns = ticks,
+                                    .disturbances = nobody,
+                                    .clock_user = &now,
+                                    .sample_ns = 1,
+                                    .warmup_ns = 1,
+                                    .max_rounds = 2};
+    const hn_forms_options options = {
+        .forms = forms, .count = count, .threads = 2, .bench = &bench};
+    hn_bench_report *report = NULL;
+    EXPECT_OK(hn_forms_bench(&x->d, x->of.target, x->of.kernel, &options, &report));
+    for (uint32_t k = 0; report && k < report->count; k++)
+        if (report->results[k].state == HN_BENCH_DROPPED)
+            HN_TEST_FAIL("%s %s: %s", report->results[k].name, forms[k]->parameters,
+                         report->results[k].why);
+    hn_bench_report_destroy(report);
+}
+
+/* The forms, and those around every third of them. */
+TEST(all_forms_and_their_neighbours_are_right) {
+    for (size_t s = 0; s < sizeof subjects / sizeof *subjects; s++) {
+        const hn_form *forms[NAMES_MAX];
+        fixture x;
+        hn_variants set;
+        uint32_t count = 0;
+        begin(&x, subjects[s], &host);
+        EXPECT_OK(hn_variants_list(&x.of, NULL, 0, &x.arena, &set));
+        for (uint32_t k = 0; k < set.count; k++) {
+            hn_form_name *names = NULL;
+            uint32_t near = 0;
+            forms[count++] = set.items[k].form;
+            if (k % 3) continue;
+            EXPECT_OK(hn_variant_neighbours(&x.of, &set.items[k].name, &x.arena, &names, &near));
+            for (uint32_t n = 0; n < near && count + set.count - k < NAMES_MAX; n++) {
+                hn_variant v = {.form = NULL};
+                EXPECT_OK(hn_variant_named(&x.of, &names[n], &x.arena, &v));
+                if (v.form) forms[count++] = v.form;
+            }
+        }
+        race(&x, forms, count);
+        end(&x);
+    }
+}
+
+/* ---- identities ---- */
+
+static hn_kernel_identity identity_of(const char *statements) {
+    fixture x;
+    hn_kernel_identity id = {.symbol_count = 0};
+    begin(&x, statements, &host);
+    EXPECT_OK(hn_kernel_identify(&x.of, &x.arena, &id));
+    end(&x);
+    return id;
+}
+
+static bool is_same(hn_kernel_identity a, hn_kernel_identity b) {
+    return memcmp(&a.digest, &b.digest, sizeof a.digest) == 0;
+}
+
+TEST(an_identity_is_of_what_is_computed) {
+#define SOFTMAX(a, b, inner)                                                                       \
+    "symbol size " a " in [1, 9000] symbol size " b " in [1, 9000] input user %x : f32[" a         \
+    ", " inner "] \"x\"\n %y = aten._softmax.default(%x, -1, false) : f32[" a ", " inner           \
+    "]\n output user %y "                                                                          \
+    "\"y\""
+    const hn_kernel_identity id = identity_of(SOFTMAX("s0", "s1", "s1"));
+    EXPECT(id.is_tunable);
+    EXPECT_INT(id.symbol_count, 2);
+    EXPECT(is_same(id, identity_of(SOFTMAX("batch", "tokens", "tokens"))));
+    EXPECT(!is_same(id, identity_of(SOFTMAX("s0", "s1", "64"))));
+    EXPECT_INT(identity_of(SOFTMAX("s0", "s1", "64")).symbol_count, 1);
+    EXPECT(!is_same(identity_of(subjects[1]), identity_of(subjects[2])));
+#undef SOFTMAX
+}
+
+/* ---- sizes ---- */
+
+static const char two_symbols[] =
+    "symbol size s0 in [2, 300] symbol size s1 in [1, 1048576] input user %x : f32[s0, s1] \"x\"\n %y = "
+    "aten._softmax.default(%x, -1, false) : f32[s0, s1]\n output user %y \"y\"";
+
+static uint32_t sets_with(const hn_variant_sizes *s, int64_t a, int64_t b) {
+    uint32_t found = 0;
+    for (uint32_t k = 0; k < s->count; k++)
+        found += s->values[2 * k] == a && s->values[2 * k + 1] == b;
+    return found;
+}
+
+TEST(sizes_are_hints_and_powers_of_four) {
+    fixture x;
+    hn_kernel_identity id;
+    hn_variant_sizes sizes;
+    begin(&x, two_symbols, &host);
+    hn_sym_set_hint(x.d.sym, symbol(&x, "s0"), 7);
+    EXPECT_OK(hn_kernel_identify(&x.of, &x.arena, &id));
+    EXPECT_OK(hn_variant_sizes_list(&x.of, &id, NULL, &x.arena, &sizes));
+    const uint32_t first = id.symbols[0] == symbol(&x, "s0") ? 0 : 1;
+    EXPECT(sizes.count > 8 && sizes.count <= HN_VARIANT_SAMPLES);
+    EXPECT_INT(sizes.values[first], 7);
+    for (uint32_t k = 0; k < sizes.count; k++) {
+        const int64_t value = sizes.values[2 * k + first], other = sizes.values[2 * k + 1 - first];
+        EXPECT(value == 7 || value == 4 || value == 16 || value == 64 || value == 256);
+        EXPECT(value * other * 4 <= HN_VARIANT_BYTES_MAX);
+        EXPECT_INT(sets_with(&sizes, sizes.values[2 * k], sizes.values[2 * k + 1]), 1);
+    }
+    end(&x);
+}
+
+TEST(sizes_that_a_caller_names) {
+    fixture x;
+    hn_kernel_identity id;
+    hn_variant_sizes sizes;
+    const int64_t rows[] = {2, 64, 300}, columns[] = {1, 4096}, bad[] = {301};
+    const hn_size_hint items[] = {{hn_str_of("s0"), rows, 3}, {hn_str_of("s1"), columns, 2}},
+                       wrong[] = {{hn_str_of("s0"), bad, 1}};
+    begin(&x, two_symbols, &host);
+    EXPECT_OK(hn_kernel_identify(&x.of, &x.arena, &id));
+    EXPECT_OK(hn_variant_sizes_list(&x.of, &id, &(hn_size_hints){.items = items, .count = 2},
+                                    &x.arena, &sizes));
+    EXPECT_INT(sizes.count, 6);
+    const bool turned = id.symbols[0] != symbol(&x, "s0");
+    for (uint32_t r = 0; r < 3; r++)
+        for (uint32_t c = 0; c < 2; c++)
+            EXPECT_INT(turned ? sets_with(&sizes, columns[c], rows[r])
+                              : sets_with(&sizes, rows[r], columns[c]),
+                       1);
+    EXPECT_ERROR(hn_variant_sizes_list(&x.of, &id, &(hn_size_hints){.items = wrong, .count = 1},
+                                       &x.arena, &sizes),
+                 HN_INVALID_ARGUMENT, "'s0' cannot be 301: it is from 2 to 300");
+    end(&x);
+}
+
+/* ---- over all sizes ---- */
+
+TEST(a_table_of_what_is_expected) {
+    fixture x;
+    hn_kernel_identity id;
+    hn_variant_sizes sizes;
+    hn_variants set;
+    hn_choice_times times;
+    hn_choice_made made;
+    uint32_t order[HN_VARIANTS_MAX];
+    begin(&x, two_symbols, &host);
+    EXPECT_OK(hn_kernel_identify(&x.of, &x.arena, &id));
+    EXPECT_OK(hn_variant_sizes_list(&x.of, &id, NULL, &x.arena, &sizes));
+    EXPECT_OK(hn_variants_over(&x.of, &sizes, 2, &x.arena, &set));
+    EXPECT(set.count >= 2 && set.count <= HN_VARIANTS_MAX);
+    for (uint32_t k = 0; k < sizes.count; k++) {
+        uint64_t seen = 0;
+        hn_variants_order(&set, k, order);
+        for (uint32_t v = 0; v < set.count; v++) {
+            seen |= (uint64_t)1 << order[v];
+            EXPECT(v == 0 ||
+                   set.ns[k * set.count + order[v - 1]] <= set.ns[k * set.count + order[v]]);
+        }
+        EXPECT(seen == ((uint64_t)1 << set.count) - 1);
+    }
+    EXPECT_OK(hn_variants_times(&set, &x.arena, &times));
+    EXPECT_OK(hn_choice_make(&times, &x.arena, &made));
+    for (uint32_t k = 0; k < sizes.count; k++) {
+        int64_t at[HN_CHOICE_AXES] = {0};
+        for (uint32_t a = 0; a < made.table.head.axis_count; a++)
+            at[a] = sizes.values[k * sizes.symbol_count + made.axes[a]];
+        const double *ns = &set.ns[k * set.count];
+        hn_variants_order(&set, k, order);
+        EXPECT(ns[hn_choice_pick(&made.table, at)] <= 1.5 * ns[order[0]]);
+    }
+    end(&x);
+}
+
+TEST(forms_of_a_gpu) {
+    fixture x;
+    begin(&x, subjects[0], &(hn_compile_options){.threads = 2, .target = "sm_90a"});
+    check_names(&x, NULL, NULL);
+    hn_kernel_identity id;
+    EXPECT_OK(hn_kernel_identify(&x.of, &x.arena, &id));
+    EXPECT(id.is_tunable);
+    end(&x);
+}
+
+TEST_MAIN
