@@ -13,6 +13,7 @@
 #include "kernel/form.h"
 #include "kernel/record.h"
 #include "sched/sched.h"
+#include "sym/choice.h"
 
 /* A printed kernel, and how it is called. */
 typedef struct hn_kernel_code {
@@ -42,6 +43,11 @@ typedef struct hn_kernel_code {
      * the last of `buffers`, where it is 0, of those that want it. The same in all; 0: none. */
     hn_expr workspace_bytes;
     hn_form_record record; /* of its form; zeros of an operation */
+    /* Kernels of other forms that do the same, of a kernel of the schedule: `choice`, of one variant
+     * more, says at which sizes which of them runs. 0: this one does at all sizes. */
+    uint32_t variant_count;
+    struct hn_kernel_code *variants;
+    const hn_sym_choice *choice;
 } hn_kernel_code;
 
 /* Sets `text`, and the digest and the name that follow from it. `text` ends with a NUL that is not

@@ -46,13 +46,21 @@ static hn_status add_different(hn_driver *d, hn_driver_level *level, const hn_ke
     return NULL;
 }
 
-/* Those of a step, if there are any. */
+static hn_status add_kernel(hn_driver *d, hn_driver_level *level, const hn_kernel_code *kernel,
+                            hn_strmap *known, bool dumps) {
+    const uint32_t before = level->unique.count;
+    HN_TRY(add_different(d, level, kernel, known));
+    if (dumps && level->unique.count > before) dump_kernel(d, kernel);
+    return NULL;
+}
+
+/* Those of a step, if there are any, with their variants. */
 static hn_status add_step(hn_driver *d, hn_driver_level *level, const hn_kernel_code *first,
                           hn_strmap *known, bool dumps) {
     for (const hn_kernel_code *kernel = first; kernel && kernel->text.ptr; kernel = kernel->next) {
-        const uint32_t before = level->unique.count;
-        HN_TRY(add_different(d, level, kernel, known));
-        if (dumps && level->unique.count > before) dump_kernel(d, kernel);
+        HN_TRY(add_kernel(d, level, kernel, known, dumps));
+        for (uint32_t v = 0; v < kernel->variant_count; v++)
+            HN_TRY(add_kernel(d, level, &kernel->variants[v], known, dumps));
     }
     return NULL;
 }
@@ -206,8 +214,11 @@ static uint32_t unit_of(const hn_driver_level *level, const hn_kernel_code *kern
 static void place_steps(hn_driver *d, hn_driver_level *level) {
     for (uint32_t k = 0; k < d->schedule.steps.count; k++)
         for (hn_kernel_code *kernel = &level->step_kernels[k]; kernel && kernel->text.ptr;
-             kernel = kernel->next)
+             kernel = kernel->next) {
             kernel->object = unit_of(level, kernel);
+            for (uint32_t v = 0; v < kernel->variant_count; v++)
+                kernel->variants[v].object = unit_of(level, &kernel->variants[v]);
+        }
 }
 
 static hn_status submit_levels(hn_driver *d) {

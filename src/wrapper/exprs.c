@@ -86,20 +86,34 @@ static hn_status visit_shared(const walker *x, uint32_t bytes) {
     return x->places && bytes ? visit(x, hn_sym_int(x->w->sym, bytes)) : NULL;
 }
 
+static hn_status visit_launch(const walker *x, const hn_wlaunch *l) {
+    HN_TRY(visit_list(x, l->params, l->param_count));
+    HN_TRY(visit(x, l->extent));
+    HN_TRY(visit(x, l->scratch_bytes));
+    return visit_shared(x, l->shared_bytes);
+}
+
+static hn_status visit_variants(const walker *x, const hn_line *line) {
+    const uint32_t targets = x->places ? x->w->target_count : 1;
+    for (uint32_t v = 1; v < hn_line_variants(line); v++)
+        for (uint32_t t = 0; t < targets; t++) {
+            const hn_wlaunch l = hn_line_launch(line, v, t);
+            HN_TRY(visit_launch(x, &l));
+        }
+    for (uint32_t t = 0; line->variant_count && t < targets; t++)
+        HN_TRY(visit_list(x, line->choices[t].axes, line->choices[t].head.axis_count));
+    return NULL;
+}
+
 static hn_status visit_launches(const walker *x, const hn_line *line) {
     if (x->places && line->threads) HN_TRY(visit(x, hn_sym_int(x->w->sym, 1))); /* of the grid */
     HN_TRY(visit_shared(x, line->shared_bytes));
     HN_TRY(visit_list(x, line->params, line->param_count));
     HN_TRY(visit(x, line->extent));
     HN_TRY(visit(x, line->scratch_bytes));
-    for (uint32_t t = 1; line->others && x->places && t < x->w->target_count; t++) {
-        const hn_wlaunch *l = &line->others[t - 1];
-        HN_TRY(visit_list(x, l->params, l->param_count));
-        HN_TRY(visit(x, l->extent));
-        HN_TRY(visit(x, l->scratch_bytes));
-        HN_TRY(visit_shared(x, l->shared_bytes));
-    }
-    return NULL;
+    for (uint32_t t = 1; line->others && x->places && t < x->w->target_count; t++)
+        HN_TRY(visit_launch(x, &line->others[t - 1]));
+    return visit_variants(x, line);
 }
 
 void hn_wcheck_exprs(const hn_wrapper *w, const hn_wcheck *check, hn_expr out[HNB_CHECK_PARAMS]) {

@@ -3,6 +3,7 @@
 #include "wrapper/from_schedule.h"
 
 #include "base/map.h"
+#include "wrapper/variants.h"
 #include "wrapper/workspaces.h"
 
 #include <string.h>
@@ -102,15 +103,22 @@ static hn_status buffer_of(emitter *e, hn_buf b, hn_wbuf *out) {
     return NULL;
 }
 
-/* One of the kernels of a step: an operation may have several. */
+/* One of the kernels of a step: an operation may have several, one behind the other; a kernel of the
+ * schedule may have variants. */
 typedef struct place {
-    uint32_t step, number;
+    uint32_t step, number, variant;
 } place;
 
 static const hn_kernel_code *kernel_code(const emitter *e, uint32_t target, place at) {
     const hn_kernel_code *kernel = &e->source->targets[target].kernels[at.step];
     for (uint32_t k = 0; k < at.number && kernel; k++) kernel = kernel->next;
-    return kernel;
+    /* a target with fewer variants runs its first in place of those that it does not have */
+    return at.variant && at.variant <= kernel->variant_count ? &kernel->variants[at.variant - 1]
+                                                             : kernel;
+}
+
+static hn_str form_of(const hn_kernel_code *kernel) {
+    return hn_str_of(kernel->record.shape ? kernel->record.shape : "");
 }
 
 static hn_wkernel_info function_of(const emitter *e, uint32_t target, place at) {
@@ -194,7 +202,9 @@ static hn_status add_launches(emitter *e, place at, hn_woperand *operands, hn_li
         HN_NEW(e->w->arena, order, own->buffer_count);
         HN_TRY(order_of(kernel_code(e, 0, at), own, order));
         restrict_over(own, order, operands);
-        launches[t - 1] = (hn_wlaunch){.order = order,
+        launches[t - 1] = (hn_wlaunch){.arg_count = own->buffer_count,
+                                       .order = order,
+                                       .form = form_of(own),
                                        .param_count = own->size_count,
                                        .params = own->sizes,
                                        .extent = own->extent,
@@ -277,7 +287,8 @@ static hn_status add_record(emitter *e, place at, hn_line *line) {
     return NULL;
 }
 
-/* A call of a kernel. `workspace` is its argument that is no buffer of the program; 0: none. */
+/* A call of a kernel, which has no memory for scratch yet. `workspace` is its argument that is no
+ * buffer of the program; 0: none. */
 static hn_status describe_call(emitter *e, place at, hn_wbuf workspace, hn_line *out) {
     const hn_kernel_code *kernel = kernel_code(e, 0, at);
     hn_woperand *operands;
@@ -296,6 +307,7 @@ static hn_status describe_call(emitter *e, place at, hn_wbuf workspace, hn_line 
                      .device = e->program->device,
                      .operands = operands,
                      .operand_count = kernel->buffer_count,
+                     .form = form_of(kernel),
                      .params = kernel->sizes,
                      .param_count = kernel->size_count,
                      .extent = kernel->extent,
@@ -305,9 +317,55 @@ static hn_status describe_call(emitter *e, place at, hn_wbuf workspace, hn_line 
                      .scratch_bytes = kernel->scratch_bytes};
     HN_TRY(add_launches(e, at, operands, out));
     HN_TRY(add_record(e, at, out));
-    HN_TRY(hn_wrapper_add_workspace(e->w, out->device, hn_workspace_of_groups(e->w, out),
-                                    &out->workspace));
     return kernel_of(e, at, &out->kernel);
+}
+
+static hn_status add_scratch(emitter *e, hn_line *line) {
+    return hn_wrapper_add_workspace(e->w, line->device, hn_workspace_of_groups(e->w, line),
+                                    &line->workspace);
+}
+
+/* Of each target; one that has no variants runs its only kernel at all sizes. */
+static hn_status add_choices(emitter *e, uint32_t step, hn_line *line) {
+    hn_sym_choice *choices;
+    HN_NEW(e->scratch, choices, e->source->target_count);
+    for (uint32_t t = 0; t < e->source->target_count; t++) {
+        const hn_kernel_code *kernel = &e->source->targets[t].kernels[step];
+        if (kernel->variant_count) choices[t] = *kernel->choice;
+        choices[t].head.variant_count = hn_line_variants(line);
+    }
+    return hn_line_set_choices(e->w, line, choices);
+}
+
+/* The other ways to do what `line` does. */
+static hn_status add_variants(emitter *e, uint32_t step, hn_line *line) {
+    place at = {.step = step};
+    uint32_t count = 0;
+    for (uint32_t t = 0; t < e->source->target_count; t++) {
+        const uint32_t own = e->source->targets[t].kernels[step].variant_count;
+        if (own > count) count = own;
+    }
+    for (at.variant = 1; at.variant <= count; at.variant++) {
+        hn_line variant;
+        HN_TRY(describe_call(e, at, 0, &variant));
+        HN_TRY(hn_line_add_variant(e->w, line, &variant));
+    }
+    return count ? add_choices(e, step, line) : NULL;
+}
+
+/* For each operand of a call of a kernel of the schedule its buffer in loop IR: of those behind the
+ * first variant's own one that has the memory. */
+static hn_status list_buffers(emitter *e, uint32_t step, const hn_line *line, const hn_buf **out) {
+    const hn_kernel_code *kernel = kernel_code(e, 0, (place){.step = step});
+    hn_buf *list;
+    *out = kernel->buffers;
+    if (line->operand_count == kernel->buffer_count) return NULL;
+    HN_NEW(e->scratch, list, line->operand_count);
+    memcpy(list, kernel->buffers, kernel->buffer_count * sizeof *list);
+    for (uint32_t k = kernel->buffer_count; k < line->operand_count; k++)
+        while (e->buffers[list[k]] != line->operands[k].buffer) list[k]++;
+    *out = list;
+    return NULL;
 }
 
 /* The list of a line that does `origin` and `others`; none where it does `origin` alone. */
@@ -328,11 +386,15 @@ static hn_status add_comment(emitter *e, const hn_line *line) {
 
 static hn_status add_kernel_call(emitter *e, uint32_t step) {
     const hn_kernel *k = e->source->schedule->steps.items[step].kernel;
+    const place at = {.step = step};
+    const hn_buf *buffers;
     hn_line line;
-    HN_TRY(describe_call(e, (place){step, 0}, 0, &line));
-    HN_TRY(add_checks(e, k, kernel_code(e, 0, (place){step, 0}), &line));
-    HN_TRY(add_meaning(e, (hn_wmeaning){.kernel = k}, kernel_code(e, 0, (place){step, 0})->buffers,
-                       &line));
+    HN_TRY(describe_call(e, at, 0, &line));
+    HN_TRY(add_variants(e, step, &line));
+    HN_TRY(add_scratch(e, &line));
+    HN_TRY(add_checks(e, k, kernel_code(e, 0, at), &line));
+    HN_TRY(list_buffers(e, step, &line, &buffers));
+    HN_TRY(add_meaning(e, (hn_wmeaning){.kernel = k}, buffers, &line));
     set_origins(&line, k->origin, &k->origins);
     HN_TRY(add_comment(e, &line));
     return hn_wrapper_add_line(e->w, line);
@@ -347,12 +409,13 @@ static hn_status add_kernel_calls(emitter *e, uint32_t step, const hn_item_info 
     for (uint32_t t = 0; t < e->source->target_count; t++)
         wanted = hn_workspace_merge(
             e->sym, wanted,
-            (hn_workspace){.bytes = kernel_code(e, t, (place){step, 0})->workspace_bytes});
+            (hn_workspace){.bytes = kernel_code(e, t, (place){.step = step})->workspace_bytes});
     HN_TRY(hn_wrapper_add_workspace(e->w, e->program->device, wanted, &workspace));
-    while (kernel_code(e, 0, (place){step, meaning.count})) meaning.count++;
-    for (place at = {step, 0}; at.number < meaning.count; at.number++) {
+    while (kernel_code(e, 0, (place){.step = step, .number = meaning.count})) meaning.count++;
+    for (place at = {.step = step}; at.number < meaning.count; at.number++) {
         hn_line line;
         HN_TRY(describe_call(e, at, workspace, &line));
+        HN_TRY(add_scratch(e, &line));
         meaning.number = at.number;
         HN_TRY(add_meaning(e, meaning, kernel_code(e, 0, at)->buffers, &line));
         set_origins(&line, item->origin, origins);
@@ -364,7 +427,7 @@ static hn_status add_kernel_calls(emitter *e, uint32_t step, const hn_item_info 
 
 /* The kernel of an operation, whose arguments are those of the call on every target. */
 static hn_status add_operation_kernel(emitter *e, uint32_t step, hn_line *line) {
-    const place at = {step, 0};
+    const place at = {.step = step};
     const hn_kernel_code *kernel = kernel_code(e, 0, at);
     hn_wlaunch *launches;
     if (!kernel->text.ptr) return NULL;
@@ -377,7 +440,8 @@ static hn_status add_operation_kernel(emitter *e, uint32_t step, hn_line *line) 
         uint32_t *order;
         HN_NEW(e->w->arena, order, line->operand_count);
         for (uint32_t k = 0; k < line->operand_count; k++) order[k] = k;
-        launches[t - 1] = (hn_wlaunch){.order = order,
+        launches[t - 1] = (hn_wlaunch){.arg_count = line->operand_count,
+                                       .order = order,
                                        .param_count = own->size_count,
                                        .params = own->sizes,
                                        .extent = own->extent,
@@ -396,7 +460,8 @@ static hn_status add_extern_call(emitter *e, uint32_t step, const hn_item_info *
     for (uint32_t k = 0; k < ext->origins.count; k++)
         HN_TRY(hn_origins_add(e->scratch, &origins, ext->origins.items[k]));
     HN_TRY(hn_origins_add(e->scratch, &origins, item->origin));
-    if (kernel_code(e, 0, (place){step, 0})->next) return add_kernel_calls(e, step, item, &origins);
+    if (kernel_code(e, 0, (place){.step = step})->next)
+        return add_kernel_calls(e, step, item, &origins);
     for (uint32_t k = 0; k < ext->operand_count; k++) {
         hn_buf b = ext->operands[k].buffer;
         HN_TRY(buffer_of(e, b, &operands[k].buffer));
@@ -417,7 +482,7 @@ static hn_status add_extern_call(emitter *e, uint32_t step, const hn_item_info *
     set_origins(&line, item->origin, &origins);
     HN_TRY(add_comment(e, &line));
     HN_TRY(add_operation_kernel(e, step, &line));
-    HN_TRY(add_record(e, (place){step, 0}, &line));
+    HN_TRY(add_record(e, (place){.step = step}, &line));
     return hn_wrapper_add_line(e->w, line);
 }
 

@@ -149,7 +149,61 @@ static void origins(printer *p, const hn_line *line) {
     hn_json_put_close(&p->json, ']');
 }
 
+static void launch_fields(printer *p, const hn_wlaunch *l) {
+    if (l->form.len) hn_json_put_text(&p->json, "form", l->form);
+    if (l->order) hn_json_put_key(&p->json, "takes"), hn_json_put_open(&p->json, '[');
+    for (uint32_t k = 0; l->order && k < l->arg_count; k++)
+        hn_json_put_item(&p->json), hn_strbuf_i64(p->out, l->order[k]);
+    if (l->order) hn_json_put_close(&p->json, ']');
+    if (l->param_count) hn_json_put_exprs(&p->json, "params", l->params, l->param_count);
+    hn_json_put_optional(&p->json, "extent", l->extent);
+    if (l->threads) hn_json_put_number(&p->json, "threads", l->threads);
+    if (l->shared_bytes) hn_json_put_number(&p->json, "shared_bytes", l->shared_bytes);
+    hn_json_put_optional(&p->json, "scratch_bytes", l->scratch_bytes);
+}
+
+static void bound(printer *p, int64_t value, int64_t none) {
+    hn_json_put_item(&p->json);
+    if (value == none) hn_strbuf_puts(p->out, "null");
+    else hn_strbuf_i64(p->out, value);
+}
+
+/* The table: "ranges" do not overlap; for all other sizes there is "otherwise". */
+static void choice(printer *p, const hn_sym_choice *c) {
+    hn_json_put_key(&p->json, "choose"), hn_json_put_open(&p->json, '{');
+    hn_json_put_exprs(&p->json, "sizes", c->axes, c->head.axis_count);
+    hn_json_put_number(&p->json, "otherwise", c->head.fallback);
+    hn_json_put_key(&p->json, "ranges"), hn_json_put_open(&p->json, '[');
+    for (uint32_t k = 0; k < c->head.box_count; k++) {
+        hn_json_put_open(&p->json, '{');
+        hn_json_put_number(&p->json, "variant", c->boxes[k].variant);
+        hn_json_put_key(&p->json, "in"), hn_json_put_open(&p->json, '[');
+        for (uint32_t d = 0; d < c->head.axis_count; d++) {
+            hn_json_put_open(&p->json, '[');
+            bound(p, c->boxes[k].lo[d], INT64_MIN), bound(p, c->boxes[k].hi[d], INT64_MAX);
+            hn_json_put_close(&p->json, ']');
+        }
+        hn_json_put_close(&p->json, ']'), hn_json_put_close(&p->json, '}');
+    }
+    hn_json_put_close(&p->json, ']'), hn_json_put_close(&p->json, '}');
+}
+
+static void variants(printer *p, const hn_line *line) {
+    hn_json_put_key(&p->json, "variants"), hn_json_put_open(&p->json, '[');
+    for (uint32_t v = 1; v < hn_line_variants(line); v++) {
+        const hn_wlaunch l = hn_line_launch(line, v, 0);
+        hn_json_put_open(&p->json, '{');
+        hn_json_put_number(&p->json, "kernel", hn_line_kernel(line, v));
+        hn_json_put_number(&p->json, "grain", l.grain);
+        launch_fields(p, &l);
+        hn_json_put_close(&p->json, '}');
+    }
+    hn_json_put_close(&p->json, ']');
+    choice(p, line->choices);
+}
+
 static void line_fields(printer *p, const hn_line *line) {
+    const hn_wlaunch launch = hn_line_launch(line, 0, 0);
     const char *kind = hn_wline_kind_name(line->kind);
     if (kind) hn_json_put_text(&p->json, "kind", hn_str_of(kind));
     else hn_json_put_number(&p->json, "kind", line->kind); /* broken IR */
@@ -165,11 +219,8 @@ static void line_fields(printer *p, const hn_line *line) {
     if (line->kind == HN_LINE_EXTERN && line->kernel)
         hn_json_put_number(&p->json, "kernel", line->kernel);
     if (line->operand_count) operands(p, line);
-    if (line->param_count) hn_json_put_exprs(&p->json, "params", line->params, line->param_count);
-    hn_json_put_optional(&p->json, "extent", line->extent);
-    if (line->threads) hn_json_put_number(&p->json, "threads", line->threads);
-    if (line->shared_bytes) hn_json_put_number(&p->json, "shared_bytes", line->shared_bytes);
-    hn_json_put_optional(&p->json, "scratch_bytes", line->scratch_bytes);
+    launch_fields(p, &launch);
+    if (line->variant_count && line->choices) variants(p, line);
     if (line->workspace) hn_json_put_number(&p->json, "workspace", line->workspace);
     hn_json_put_optional(&p->json, "symbol", line->symbol);
     hn_json_put_optional(&p->json, "rounds", line->rounds);

@@ -6,6 +6,7 @@
 #include "ir/layout_text.h"
 #include "ir/lex.h"
 #include "ir/text.h"
+#include "wrapper/launch_text.h"
 
 enum { MAX_DEPTH = 64, MAX_LIST = 1 << 16 };
 
@@ -63,10 +64,10 @@ static hn_status read_exprs(parser *ps, expr_list *out) {
 }
 
 /* A letter and a number: b12, k3. */
-static hn_status read_label(parser *ps, char letter, uint32_t *out) {
+hn_status hn_wrapper_label_parse(hn_lex *lex, char letter, uint32_t *out) {
     hn_str word;
     uint64_t value = 0;
-    HN_TRY(hn_lex_word(&ps->lex, "expected a label", &word));
+    HN_TRY(hn_lex_word(lex, "expected a label", &word));
     bool ok = word.len > 1 && word.len < 11 && word.ptr[0] == letter &&
               (word.ptr[1] != '0' || word.len == 2);
     for (size_t i = 1; ok && i < word.len; i++) {
@@ -74,11 +75,15 @@ static hn_status read_label(parser *ps, char letter, uint32_t *out) {
         value = value * 10 + (uint64_t)(word.ptr[i] - '0');
     }
     if (!ok || value > UINT32_MAX)
-        return hn_lex_fail(&ps->lex, word.ptr,
+        return hn_lex_fail(lex, word.ptr,
                            letter == 'b' ? "expected a buffer such as b1"
                                          : "expected a kernel such as k1");
     *out = (uint32_t)value;
     return NULL;
+}
+
+static hn_status read_label(parser *ps, char letter, uint32_t *out) {
+    return hn_wrapper_label_parse(&ps->lex, letter, out);
 }
 
 static hn_status read_dtype(parser *ps, hn_dtype *out) {
@@ -350,26 +355,32 @@ static hn_status read_operands(parser *ps, hn_line *line) {
     return NULL;
 }
 
+static void set_launch(hn_line *line, const hn_wlaunch *l) {
+    line->order = l->order;
+    line->arg_count = l->arg_count;
+    line->form = l->form;
+    line->params = l->params;
+    line->param_count = l->param_count;
+    line->extent = l->extent;
+    line->grain = l->grain;
+    line->threads = l->threads;
+    line->shared_bytes = l->shared_bytes;
+    line->scratch_bytes = l->scratch_bytes;
+}
+
 static hn_status read_call(parser *ps, hn_line *line) {
-    expr_list params;
+    hn_wlaunch launch = {0};
     HN_TRY(read_operands(ps, line));
-    if (accept_word(ps, "params")) {
-        HN_TRY(read_exprs(ps, &params));
-        line->params = params.items;
-        line->param_count = params.count;
-    }
-    HN_TRY(read_optional_expr(ps, "extent", &line->extent));
-    if (accept_word(ps, "grain")) HN_TRY(hn_lex_i64(&ps->lex, &line->grain));
-    if (accept_word(ps, "threads")) HN_TRY(hn_lex_u32(&ps->lex, &line->threads));
-    if (accept_word(ps, "shared")) HN_TRY(hn_lex_u32(&ps->lex, &line->shared_bytes));
-    HN_TRY(read_optional_expr(ps, "scratch", &line->scratch_bytes));
+    HN_TRY(hn_launch_parse(&ps->lex, ps->sym, &launch));
+    set_launch(line, &launch);
     if (accept_word(ps, "in")) HN_TRY(read_label(ps, 'b', &line->workspace));
     if (line->kind == HN_LINE_DEFINE) {
         HN_TRY(hn_lex_expect_word(&ps->lex, "symbol"));
         HN_TRY(read_enclosed_expr(ps, &line->symbol));
     }
     if (line->kind != HN_LINE_KERNEL && line->kind != HN_LINE_EXTERN) return NULL;
-    return hn_text_read_device(&ps->lex, &line->device);
+    HN_TRY(hn_text_read_device(&ps->lex, &line->device));
+    return line->kind == HN_LINE_KERNEL ? hn_variants_parse(&ps->lex, ps->sym, line) : NULL;
 }
 
 static hn_status read_pair(parser *ps, hn_line *line) {

@@ -3,6 +3,7 @@
 
 #include "ir/layout_text.h"
 #include "ir/text.h"
+#include "wrapper/launch_text.h"
 
 #include <inttypes.h>
 
@@ -191,6 +192,7 @@ static void put_extern(printer *p, const hn_line *line) {
 }
 
 static void put_call(printer *p, const hn_line *line) {
+    const hn_wlaunch launch = hn_line_launch(line, 0, 0);
     if (line->kind == HN_LINE_KERNEL) hn_strbuf_printf(p->out, "call k%u", line->kernel);
     else if (line->kind == HN_LINE_EXTERN) put_extern(p, line);
     else
@@ -198,15 +200,11 @@ static void put_call(printer *p, const hn_line *line) {
                : line->kind == HN_LINE_DEFINE ? "define"
                                               : "cond");
     put_operands(p, line);
-    if (line->param_count) put(p, " params "), put_exprs(p, line->params, line->param_count);
-    if (line->extent) put_field(p, "extent", line->extent);
-    if (line->grain) put(p, " grain "), put_number(p, line->grain);
-    if (line->threads) put(p, " threads "), put_number(p, line->threads);
-    if (line->shared_bytes) put(p, " shared "), put_number(p, line->shared_bytes);
-    if (line->scratch_bytes) put_field(p, "scratch", line->scratch_bytes);
+    hn_launch_print(p->w, &launch, p->out);
     if (line->workspace) hn_strbuf_printf(p->out, " in b%u", line->workspace);
     if (line->kind == HN_LINE_DEFINE) put_field(p, "symbol", line->symbol);
     hn_text_print_device(line->device, p->out);
+    hn_variants_print(p->w, line, p->out);
 }
 
 static void put_view(printer *p, const hn_line *line) {

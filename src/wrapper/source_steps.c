@@ -309,6 +309,8 @@ static void put_wait(source_printer *p) {
 /* A line, with the lines inside it. Recursion is bounded by the depth that the verifier accepts. */
 static hn_status put_line(source_printer *p, uint32_t at) {
     const hn_line *line = &p->w->lines.items[at];
+    if (line->variant_count)
+        return HN_ERROR(HN_UNSUPPORTED, "line %u has variants, which have no form in C yet", at);
     switch (line->kind) {
     case HN_LINE_COMMENT: put_comment(p, line); return NULL;
     case HN_LINE_ALLOCATE:

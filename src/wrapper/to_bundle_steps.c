@@ -227,6 +227,8 @@ hn_status hn_emit_step(bundle_emitter *e, uint32_t at) {
     if (!hn_wline_kind_name(line->kind))
         return HN_ERROR(HN_INTERNAL, "line %u is of unknown kind %d", at, (int)line->kind);
     if (!hn_line_is_step(line->kind)) return NULL;
+    if (line->variant_count)
+        return HN_ERROR(HN_UNSUPPORTED, "line %u has variants, which bundles do not have yet", at);
     hnb_step s = {.kind = step_kinds[line->kind],
                   .kernel = line->kernel,
                   .extern_kind = line->extern_kind,

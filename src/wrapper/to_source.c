@@ -152,9 +152,11 @@ static void mark_sizes_of_line(source_printer *p, const hn_line *line) {
     for (uint32_t k = 0; k < line->operand_count; k++)
         if (line->operands[k].buffer) mark_size(p, hn_woperand_offset(p->w, &line->operands[k]));
     if (!line->kernel) return;
-    mark_size(p, line->extent), mark_size(p, line->scratch_bytes);
-    for (uint32_t t = 1; line->others && t < p->w->target_count; t++)
-        mark_size(p, line->others[t - 1].extent), mark_size(p, line->others[t - 1].scratch_bytes);
+    for (uint32_t v = 0; v < hn_line_variants(line); v++)
+        for (uint32_t t = 0; t < p->w->target_count; t++) {
+            const hn_wlaunch l = hn_line_launch(line, v, t);
+            mark_size(p, l.extent), mark_size(p, l.scratch_bytes);
+        }
 }
 
 static void mark_sizes(source_printer *p) {

@@ -8,6 +8,7 @@
 #include "wrapper/donate.h"
 #include "wrapper/reuse.h"
 #include "wrapper/slots.h"
+#include "wrapper/variants.h"
 #include "wrapper/verify_buffers.h"
 #include "wrapper/verify_devices.h"
 #include "wrapper/workspaces.h"
@@ -179,6 +180,31 @@ static hn_status check_whole(const hn_wrapper *w, const hn_woperand *o, uint32_t
                : NULL;
 }
 
+static hn_status check_launch(const verifier *v, const uint8_t *state, const hn_line *line,
+                              uint32_t i, uint32_t variant) {
+    const hn_wlaunch l = hn_line_launch(line, variant, 0);
+    HN_TRY(check_exprs(v, state, l.params, l.param_count, i));
+    HN_TRY(check_expr(v, state, l.extent, i));
+    HN_TRY(check_expr(v, state, l.scratch_bytes, i));
+    if (variant || !line->variant_count) return NULL;
+    return check_exprs(v, state, line->choices->axes, line->choices->head.axis_count, i);
+}
+
+/* What one variant writes and another one does not has no content behind the line. A workspace that
+ * is left alone is as it was. */
+static void forget_partial(const verifier *v, uint8_t *state, const hn_line *line) {
+    for (uint32_t k = 0; k < line->operand_count; k++) {
+        const hn_woperand *o = &line->operands[k];
+        const hn_wbuf b = hn_wrapper_root(v->w, o->buffer);
+        if (!o->written || v->w->buffers.items[b].kind == HN_WBUF_WORKSPACE) continue;
+        bool always = false; /* another operand may be the same buffer */
+        for (uint32_t j = 0; j < line->operand_count && !always; j++)
+            always = line->operands[j].written && line->operands[j].buffer == o->buffer &&
+                     hn_line_always_takes(v->w, line, j);
+        if (!always) state[b] = v->has_memory_lines ? ALLOCATED : UNSEEN;
+    }
+}
+
 /* Reads first, then writes: a line's operands may be updated in place only when they were defined
  * before. */
 static hn_status check_operands(verifier *v, uint8_t *state, const hn_line *line, uint32_t i) {
@@ -194,11 +220,11 @@ static hn_status check_operands(verifier *v, uint8_t *state, const hn_line *line
         HN_TRY(check_whole(v->w, o, i, k));
         if (!o->written) HN_TRY(check_use(v, state, o->buffer, i));
     }
-    HN_TRY(check_exprs(v, state, line->params, line->param_count, i));
-    HN_TRY(check_expr(v, state, line->extent, i));
-    HN_TRY(check_expr(v, state, line->scratch_bytes, i));
+    for (uint32_t x = 0; x < hn_line_variants(line); x++)
+        HN_TRY(check_launch(v, state, line, i, x));
     for (uint32_t k = 0; k < line->operand_count; k++)
         if (line->operands[k].written) HN_TRY(check_define(v, state, line->operands[k].buffer, i));
+    if (line->variant_count) forget_partial(v, state, line);
     return line->workspace ? check_define(v, state, line->workspace, i) : NULL;
 }
 
@@ -490,6 +516,7 @@ static hn_status run(verifier *v) {
     const hn_wrapper *w = v->w;
     uint8_t *state;
     HN_TRY(hn_wrapper_buffers_verify(w));
+    HN_TRY(hn_wrapper_variants_verify(w));
     HN_TRY(check_donated(w));
     hn_map_init(&v->data, v->arena);
     for (uint32_t i = 0; i < w->lines.count; i++) {

@@ -22,12 +22,13 @@ static hn_workspace of_launch(hn_sym *sym, hn_expr groups, hn_expr scratch_bytes
 }
 
 hn_workspace hn_workspace_of_groups(const hn_wrapper *w, const hn_line *line) {
-    if (!line->threads) return (hn_workspace){0};
-    hn_workspace all = of_launch(w->sym, line->extent, line->scratch_bytes);
-    for (uint32_t t = 1; line->others && t < w->target_count; t++) {
-        const hn_wlaunch *l = &line->others[t - 1];
-        all = hn_workspace_merge(w->sym, all, of_launch(w->sym, l->extent, l->scratch_bytes));
-    }
+    hn_workspace all = {0};
+    if (!line->threads) return all;
+    for (uint32_t v = 0; v < hn_line_variants(line); v++)
+        for (uint32_t t = 0; t < w->target_count; t++) {
+            const hn_wlaunch l = hn_line_launch(line, v, t);
+            all = hn_workspace_merge(w->sym, all, of_launch(w->sym, l.extent, l.scratch_bytes));
+        }
     return all;
 }
 

@@ -17,7 +17,7 @@ typedef struct hn_workspace {
 /* One that does for either of two launches, of which one runs, or one after the other: the larger
  * size, the stricter zeroing. */
 hn_workspace hn_workspace_merge(hn_sym *sym, hn_workspace a, hn_workspace b);
-/* The scratch memory of all groups of a call, on whatever target. */
+/* The scratch memory of all groups of a call, on whatever target and in whatever variant. */
 hn_workspace hn_workspace_of_groups(const hn_wrapper *w, const hn_line *line);
 /* A buffer for it; 0 where nothing is wanted. */
 hn_status hn_wrapper_add_workspace(hn_wrapper *w, hn_device_kind device, hn_workspace wanted,

@@ -38,8 +38,25 @@ hn_status hn_wrapper_add_line(hn_wrapper *w, hn_line line) {
     HN_TRY(copy_list(w->arena, line.params, line.param_count, sizeof *line.params, &line.params));
     HN_TRY(
         copy_list(w->arena, line.origins, line.origin_count, sizeof *line.origins, &line.origins));
+    if (line.order)
+        HN_TRY(copy_list(w->arena, line.order, line.arg_count, sizeof *line.order, &line.order));
     HN_PUSH(w->arena, &w->lines, line);
     return NULL;
+}
+
+hn_wlaunch hn_line_launch(const hn_line *line, uint32_t variant, uint32_t target) {
+    if (variant) return line->variants[variant - 1].launches[target];
+    if (target && line->others) return line->others[target - 1];
+    return (hn_wlaunch){.arg_count = line->order ? line->arg_count : line->operand_count,
+                        .order = line->order,
+                        .form = line->form,
+                        .param_count = line->param_count,
+                        .params = line->params,
+                        .extent = line->extent,
+                        .grain = line->grain,
+                        .threads = line->threads,
+                        .shared_bytes = line->shared_bytes,
+                        .scratch_bytes = line->scratch_bytes};
 }
 
 /* Broken IR is printed, too. */

@@ -12,7 +12,7 @@
 #include "base/str.h"
 #include "henry/abi/extern_abi.h"
 #include "ir/graph.h"
-#include "sym/sym.h"
+#include "sym/choice.h"
 
 typedef uint32_t hn_wbuf;    /* index into buffers; 0: none */
 typedef uint32_t hn_wkernel; /* index into kernels; 0: none */
@@ -65,10 +65,11 @@ typedef struct hn_wkernel_info {
     const struct hn_wkernel_info *others;
 } hn_wkernel_info;
 
-/* How a KERNEL line calls the function of another target than the first. The arguments are those of
- * the line. */
+/* How a KERNEL line calls a function: for one target, in one of its variants. */
 typedef struct hn_wlaunch {
-    const uint32_t *order; /* argument k of the function is operand order[k] of the line */
+    uint32_t arg_count;
+    const uint32_t *order; /* argument k of the function is operand order[k] of the line; NULL: k */
+    hn_str form;           /* how the function goes about it, for people: "rows"; "": not known */
     uint32_t param_count;
     const hn_expr *params;
     hn_expr extent;
@@ -76,6 +77,12 @@ typedef struct hn_wlaunch {
     uint32_t threads, shared_bytes;
     hn_expr scratch_bytes;
 } hn_wlaunch;
+
+/* Another way to do what a KERNEL line does. */
+typedef struct hn_wvariant {
+    hn_wkernel kernel;
+    const hn_wlaunch *launches; /* for each target, the first one too */
+} hn_wvariant;
 
 typedef enum hn_line_kind {
     HN_LINE_COMMENT,
@@ -173,6 +180,16 @@ typedef struct hn_line {
     hn_wbuf workspace;
     /* KERNEL: for each target but the first; NULL when there is only that */
     const hn_wlaunch *others;
+    hn_str form; /* KERNEL: as in hn_wlaunch */
+    /* KERNEL that does not take all operands, in order: what its function takes, as in hn_wlaunch;
+     * other variants take the rest. NULL: it does */
+    uint32_t arg_count;
+    const uint32_t *order;
+    /* KERNEL: the line itself is variant 0; these are 1, 2, ... (variants.h). All compute the same.
+     * Which one runs is said, for each target, by a table over sizes; NULL when there is only one */
+    uint32_t variant_count;
+    const hn_wvariant *variants;
+    const hn_sym_choice *choices;
     uint32_t check_count; /* KERNEL: for messages only, no part of the text form */
     const hn_wcheck *checks;
     /* KERNEL and EXTERN of lowering: for references (src/interp), no part of any printed form; NULL:
@@ -249,8 +266,20 @@ hn_status hn_wrapper_create(hn_arena *arena, hn_sym *sym, const hn_graph *graph,
                             hn_wrapper **out) HN_MUST_USE;
 hn_status hn_wrapper_add_buffer(hn_wrapper *w, hn_wbuffer buffer, hn_wbuf *out) HN_MUST_USE;
 hn_status hn_wrapper_add_kernel(hn_wrapper *w, hn_wkernel_info kernel, hn_wkernel *out) HN_MUST_USE;
-/* Lists inside `line` are copied. */
+/* Lists of operands, parameters and nodes are copied. */
 hn_status hn_wrapper_add_line(hn_wrapper *w, hn_line line) HN_MUST_USE;
+
+/* How a line calls the function of a target in one of its variants; hn_line_kernel has the function.
+ * Where the line has one target only, all of them are this one. Lists are the line's. */
+hn_wlaunch hn_line_launch(const hn_line *line, uint32_t variant, uint32_t target);
+static inline uint32_t hn_line_variants(const hn_line *line) { return 1 + line->variant_count; }
+static inline hn_wkernel hn_line_kernel(const hn_line *line, uint32_t variant) {
+    return variant ? line->variants[variant - 1].kernel : line->kernel;
+}
+/* Argument k of a function is this operand of the line. */
+static inline uint32_t hn_wlaunch_operand(const hn_wlaunch *l, uint32_t k) {
+    return l->order ? l->order[k] : k;
+}
 
 /* The buffer whose memory `b` is in: itself, unless it is a view. */
 static inline hn_wbuf hn_wrapper_root(const hn_wrapper *w, hn_wbuf b) {

@@ -34,7 +34,8 @@ static hn_status add_level(hn_arena *arena, hn_wrapper *w) {
         HN_NEW(arena, launch, 1);
         HN_NEW(arena, order, (size_t)line->operand_count + 1);
         for (uint32_t i = 0; i < line->operand_count; i++) order[i] = line->operand_count - 1 - i;
-        *launch = (hn_wlaunch){.order = order,
+        *launch = (hn_wlaunch){.arg_count = line->operand_count,
+                               .order = order,
                                .param_count = line->param_count,
                                .params = line->params,
                                .extent = line->extent,

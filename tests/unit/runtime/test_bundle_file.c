@@ -266,7 +266,8 @@ static void two_targets(program *p, const char *missing, hn_strbuf *out) {
         hn_line *line = &p->w->lines.items[k];
         if (line->kind != HN_LINE_KERNEL) continue;
         hn_wlaunch *launch = calloc(1, sizeof *launch);
-        *launch = (hn_wlaunch){.order = order, .extent = line->extent, .grain = 2};
+        *launch = (hn_wlaunch){
+            .arg_count = line->operand_count, .order = order, .extent = line->extent, .grain = 2};
         line->others = launch;
     }
     hn_strbuf_init(out);

@@ -58,7 +58,8 @@ TEST(one_for_all_targets) {
           "kernel k1 : object 0 input \"x\" : f32[8] strides [1] in b1",
           "call k1(b1 f32, out b2 f32) extent(8) threads 32 scratch(64) on cuda");
     const uint32_t order[] = {0, 1};
-    hn_wlaunch other = {.order = order, .extent = hn_sym_int(f.sym, 4), .threads = 64};
+    hn_wlaunch other = {
+        .arg_count = 2, .order = order, .extent = hn_sym_int(f.sym, 4), .threads = 64};
     hn_line *line = &f.w->lines.items[0];
     line->others = &other;
     f.w->target_count = 2;
