@@ -14,7 +14,10 @@
  * that would keep much more alive for the groups between than it saves, it does not happen either; nor,
  * once the peak of memory has been lowered (again.c), where that would be clearly higher then.
  *
- * Only groups that are near each other are looked at, a bounded number of pairs for each: linear.
+ * Only groups that are near each other are looked at, a bounded number of pairs for each: linear. But a
+ * group waits for the first one that reads what it makes, however far that is, and becomes part of it,
+ * if no more memory is alive between the two then. So a backward pass has what it begins with, where that
+ * needs nothing but the forward pass and was put there.
  * Source: horizontal fusion of TorchInductor's scheduler, and its rule against peaks of memory. */
 #include "sched/lives.h"
 
@@ -23,8 +26,9 @@
 #include <string.h>
 
 enum {
-    NEAR = 64,      /* groups between two that become one */
-    TRIED_MAX = 3,  /* pairs for a group */
+    NEAR = 64,       /* groups between two that become one */
+    TRIED_MAX = 3,   /* pairs for a group */
+    READERS_MAX = 8, /* of what a group makes that waits */
     PEAK_PARTS = 32 /* the peak stays, but for one part of so many: again.c makes nothing of less */
 };
 
@@ -43,7 +47,9 @@ typedef struct uses {
 typedef struct merge {
     sched *s;
     uses *of;         /* per group */
-    uint32_t *order;  /* groups in execution order */
+    uint32_t *order;  /* groups in execution order, */
+    uint32_t *place;  /* and where in it each of them is, */
+    uint32_t *joined; /* or the one that its loops have joined; or itself */
     uint32_t *region; /* per group: groups of different ones have a bracket between them */
     struct mark {
         uint32_t read, written;         /* by what depends on the first group: its stamp */
@@ -128,11 +134,13 @@ static hn_status begin(merge *m) {
     const uint32_t count = m->s->groups.count, buffers = m->s->p->buffers.count;
     HN_NEW(m->s->scratch, m->of, count);
     HN_NEW(m->s->scratch, m->order, count);
+    HN_NEW(m->s->scratch, m->place, count);
+    HN_NEW(m->s->scratch, m->joined, count);
     HN_NEW(m->s->scratch, m->region, count);
     HN_NEW(m->s->scratch, m->marks, buffers);
     HN_TRY(lives_find(m->s, &m->l));
     for (uint32_t g = 0; g < count; g++) {
-        m->order[g] = g;
+        m->order[g] = m->place[g] = m->joined[g] = g;
         m->region[g] = (g ? m->region[g - 1] : 0) + is_bracket(m, g);
         HN_TRY(add_group(m, g));
     }
@@ -323,6 +331,16 @@ static hn_status join_all(merge *m, uint32_t first, uint32_t second, hn_refusal_
     return NULL;
 }
 
+/* The loops of the second group, which have joined the first, are its own now. */
+static hn_status note_merged(merge *m, const pair *p, uint32_t second) {
+    HN_TRY(add_group(m, p->what.group));
+    m->of[second].count = 0;
+    m->joined[second] = p->what.group;
+    m->s->out->merged++;
+    m->s->out->saved_bytes += p->what.bytes;
+    return NULL;
+}
+
 /* Who touches what at the places from `a` to `b`, in their new order. */
 static void note_window(merge *m, uint32_t a, uint32_t b) {
     for (uint32_t k = a; k <= b; k++)
@@ -356,6 +374,7 @@ static void move(merge *m, uint32_t a, uint32_t b, const bool *behind) {
     m->order[at++] = first;
     m->order[at++] = second; /* which is empty */
     memcpy(&m->order[at], kept, count * sizeof *kept);
+    for (uint32_t k = a; k <= b; k++) m->place[m->order[k]] = k;
     note_window(m, a, b);
 }
 
@@ -374,11 +393,96 @@ static hn_status try_pair(merge *m, const pair *p, uint32_t b, bool *out_merged)
     *out_merged = !why;
     if (why == HN_REFUSED_MEMORY) return fuse_refuse(m->s, &p->what, origin, why);
     if (why) return NULL;
-    HN_TRY(add_group(m, first));
-    m->of[second].count = 0;
+    HN_TRY(note_merged(m, p, second));
     move(m, p->at, b, behind);
-    m->s->out->merged++;
-    m->s->out->saved_bytes += p->what.bytes;
+    return NULL;
+}
+
+/* ---- groups far behind the first ---- */
+
+/* Where the loops are that group `g` had in the beginning. */
+static uint32_t place_of(const merge *m, uint32_t g) {
+    while (m->joined[g] != g) g = m->joined[g] = m->joined[m->joined[g]];
+    return m->place[g];
+}
+
+/* Whether the group at `a` alone makes it, and nobody else reads it in front of the place `b`. */
+static bool is_made_for(const merge *m, hn_buf made, uint32_t a, uint32_t b) {
+    const life *x = &m->l.of[made];
+    uint32_t count = 0;
+    if (x->writers != 1) return false;
+    for (uint32_t r = x->readers; r; r = m->l.reads.items[r - 1].next) {
+        const uint32_t at = place_of(m, m->l.reads.items[r - 1].group);
+        if (count++ == READERS_MAX || (at != a && at < b)) return false;
+    }
+    return true;
+}
+
+/* Whether it is the same at all places behind its writer: no input that is changed, say. */
+static bool stays(const merge *m, hn_buf read) {
+    const life *x = &m->l.of[read];
+    return !x->writers || (x->writers == 1 && m->s->p->buffers.items[read].kind == HN_BUFFER_TEMP);
+}
+
+/* Whether the group at `a` may run as late as that at `b`, without more memory alive between them:
+ * `out_longer`, bytes that are alive there and were not, less those that were. */
+static bool may_wait(const merge *m, uint32_t a, uint32_t b, int64_t *out_longer) {
+    const uses *own = &m->of[m->order[a]];
+    *out_longer = 0;
+    for (uint32_t k = 0; k < own->count; k++) {
+        const use *u = &own->items[k];
+        const life *x = &m->l.of[u->buffer];
+        if (u->writes ? !is_made_for(m, u->buffer, a, b) : !stays(m, u->buffer)) return false;
+        if (u->writes && life_is_in_memory(x)) *out_longer -= x->bytes;
+        if (!u->writes && x->last == a) *out_longer += x->bytes;
+    }
+    return *out_longer <= 0;
+}
+
+/* Of the bytes that are alive, only those at the last places are needed any more. */
+static void wait(merge *m, uint32_t a, uint32_t b, int64_t longer) {
+    const uint32_t first = m->order[a], second = m->order[b];
+    m->order[a] = second; /* which is empty */
+    m->order[b] = first;
+    m->place[first] = b;
+    m->place[second] = a;
+    for (uint32_t k = 0; k < m->of[first].count; k++) {
+        const use *u = &m->of[first].items[k];
+        life *x = &m->l.of[u->buffer];
+        if (u->writes && x->first == a) x->first = b;
+        if (x->last < b) x->last = b;
+    }
+    for (uint32_t k = b; k > a && b - k <= NEAR; k--) m->alive[k] += longer;
+}
+
+/* The group at `a`, if it may, waits for that at `b` and takes its loops. */
+static hn_status try_wait(merge *m, uint32_t a, uint32_t b, bool *out_merged) {
+    const uint32_t first = m->order[a], second = m->order[b];
+    int64_t longer;
+    hn_refusal_reason why;
+    *out_merged = false;
+    if (!may_change(m, first) || m->region[first] != m->region[second] ||
+        !may_wait(m, a, b, &longer))
+        return NULL;
+    HN_TRY(join_all(m, first, second, &why));
+    if (why) return NULL;
+    mark_reads(m, second);
+    const pair p = common(m, a, second);
+    HN_TRY(note_merged(m, &p, second));
+    wait(m, a, b, longer);
+    *out_merged = true;
+    return NULL;
+}
+
+static hn_status try_waiting(merge *m, uint32_t b) {
+    const uint32_t g = m->order[b];
+    bool merged = !may_change(m, g);
+    for (uint32_t k = 0, tried = 0; k < m->of[g].count && tried < TRIED_MAX && !merged; k++) {
+        const life *x = &m->l.of[m->of[g].items[k].buffer];
+        if (x->writers != 1 || x->first >= b || b - x->first <= NEAR) continue;
+        tried++;
+        HN_TRY(try_wait(m, x->first, b, &merged));
+    }
     return NULL;
 }
 
@@ -400,8 +504,9 @@ hn_status fuse_merge_groups(sched *s, bool keeps_peak) {
     for (uint32_t b = 1; b < s->groups.count; b++) {
         pair pairs[TRIED_MAX];
         bool merged = false;
-        const uint32_t count = may_change(&m, m.order[b]) ? find_pairs(&m, b, pairs) : 0;
+        const uint32_t g = m.order[b], count = may_change(&m, g) ? find_pairs(&m, b, pairs) : 0;
         for (uint32_t k = 0; k < count && !merged; k++) HN_TRY(try_pair(&m, &pairs[k], b, &merged));
+        HN_TRY(try_waiting(&m, place_of(&m, g)));
     }
     return reorder_groups(&m);
 }

@@ -6,8 +6,30 @@
 
 #include "unit/harness.h"
 
-/* The kernels in their order, each by how many loops it holds; a bracket of a conditional is
- * "-". */
+static inline uint32_t kernels_others(const hn_schedule *schedule, uint32_t from) {
+    uint32_t count = 0;
+    while (from + count < schedule->steps.count && !schedule->steps.items[from + count].kernel)
+        count++;
+    return count;
+}
+
+/* The steps in their order: a kernel is how many loops it holds, and anything else, a call or a bracket
+ * of a conditional, "-"; more than three of these, one behind the other, are "-4" or so. */
+static inline void kernels_print(const hn_schedule *schedule, char out[64]) {
+    size_t at = 0;
+    uint32_t step;
+    out[0] = 0;
+    for (uint32_t k = 0; k < schedule->steps.count && at < 48; k += step) {
+        const uint32_t others = kernels_others(schedule, k);
+        const char *space = k ? " " : "";
+        step = others > 3 ? others : 1;
+        at += (size_t)(others > 3 ? snprintf(out + at, 64 - at, "%s-%u", space, others)
+                       : others   ? snprintf(out + at, 64 - at, "%s-", space)
+                                  : snprintf(out + at, 64 - at, "%s%u", space,
+                                             schedule->steps.items[k].kernel->loop_count));
+    }
+}
+
 static inline const char *kernels_of(const char *statements, char out[64]) {
     hn_arena arena, scratch;
     hn_sym *sym;
@@ -25,14 +47,7 @@ static inline const char *kernels_of(const char *statements, char out[64]) {
             program, &(hn_sched_options){.threads = 2, .limits = hn_target_host().kind->limits},
             &arena, &scratch, &schedule);
     EXPECT_OK(status);
-    size_t at = 0;
-    out[0] = 0;
-    for (uint32_t k = 0; k < schedule.steps.count && at < 48; k++) {
-        const hn_kernel *kernel = schedule.steps.items[k].kernel;
-        at +=
-            (size_t)(kernel ? snprintf(out + at, 64 - at, "%s%u", k ? " " : "", kernel->loop_count)
-                            : snprintf(out + at, 64 - at, "%s-", k ? " " : ""));
-    }
+    kernels_print(&schedule, out);
     hn_strbuf_deinit(&text);
     hn_arena_deinit(&scratch);
     hn_arena_deinit(&arena);
