@@ -5,6 +5,7 @@
  *     henry/debug.h     look at the tensors of a run (both)
  *     henry/record.h    what the steps of a program are made of (both)
  *     henry/bench.h     which of several ways is the fastest (both; not included here)
+ *     henry/tune.h      which form of each kernel of a model is the fastest (libhenry; not included here)
  *     henry/bundle.h    look at bundle files, sign and verify them (both)
  *     henry/tensor.h, henry/status.h, henry/log.h, henry/version.h: what all of them share (both)
  *

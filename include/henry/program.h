@@ -43,6 +43,13 @@ typedef enum hn_memory_pool {
      * Outputs whose size depends on data have memory of their own */
 } hn_memory_pool;
 
+/* Which form a kernel gets where it has several: henry/tune.h. */
+typedef enum hn_tune_mode {
+    HN_TUNE_KNOWN = 0,   /* what was measured for this model decides; nothing is timed */
+    HN_TUNE_MISSING = 1, /* what is not known is timed, and kept in the cache */
+    HN_TUNE_AGAIN = 2    /* everything is timed */
+} hn_tune_mode;
+
 /* Zeros mean defaults. Strings are borrowed for the call. */
 typedef struct hn_compile_options {
     /* which model of an archive with several; NULL: the only one, or "model" */
@@ -117,6 +124,18 @@ typedef struct hn_compile_options {
      * exchanged, where calls save time by it; the results have at most so many bytes in all. 0: as many
      * as the weights of the model, or 16 MiB; less than 0: none, each call computes everything */
     int64_t computed_weights_bytes;
+    /* Timing needs a compiler and the device, and takes seconds. Not with `deterministic`: there the
+     * model of costs decides. */
+    hn_tune_mode tune;
+    /* a file of tuning records (docs/tuning.md), which count before those of the cache. "": no records,
+     * the cache's neither; the model of costs decides. NULL: those of the cache alone. Errors:
+     * not-found, io */
+    const char *tuning;
+    int64_t tune_budget_ns; /* for all kernels together, compilers included; 0: 30 seconds */
+    /* Sizes at which kernels are timed, for symbols that they depend on: "s0=64,256,4096". Others are
+     * timed at the size of the export. Errors: invalid-argument */
+    const char *const *tune_hints;
+    uint32_t tune_hint_count;
 } hn_compile_options;
 
 typedef enum hn_cache_state { HN_CACHE_OFF, HN_CACHE_MISS, HN_CACHE_HIT } hn_cache_state;

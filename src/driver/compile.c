@@ -1,5 +1,5 @@
 /* compile.c: from a graph to a program: the phases in order. */
-#include "driver/driver.h"
+#include "driver/tuning.h"
 
 #include "base/cpu.h"
 #include "base/require.h"
@@ -20,6 +20,7 @@ void hn_driver_init(hn_driver *d, const hn_compile_options *options, hn_service 
 
 void hn_driver_deinit(hn_driver *d) {
     hn_driver_weights_deinit(d);
+    hn_tune_report_destroy(d->tuned);
     hn_scope_destroy(d->scope);
     hn_tables_deinit(&d->tables);
     hn_arena_deinit(&d->scratch);
@@ -75,6 +76,10 @@ hn_status hn_driver_kernels(hn_driver *d) {
     d->stats.lower_ns = hn_driver_lap(&mark, "lower");
     HN_TRY(schedule(d));
     d->stats.sched_ns = hn_driver_lap(&mark, "schedule");
+    hn_arena_reset(&d->scratch);
+    HN_TRY(hn_driver_picks_begin(d));
+    HN_TRY(hn_driver_tune(d));
+    hn_driver_lap(&mark, "tune");
     hn_arena_reset(&d->scratch);
     HN_TRY(hn_driver_print_kernels(d));
     d->stats.codegen_ns = hn_driver_lap(&mark, "print kernels");
@@ -180,6 +185,7 @@ hn_status hn_compile_graph(hn_graph *graph, hn_service *service, const hn_compil
         d.stats.total_ns = hn_now_ns() - begin;
         c->stats = d.stats;
         c->metrics = d.metrics;
+        c->tuned = d.tuned, d.tuned = NULL;
         hn_compiled_count(c);
         hn_metrics_publish(&c->metrics);
         *out = c;
@@ -245,6 +251,7 @@ void hn_compiled_metrics_get(const hn_compiled *c, hn_metrics *out) {
 void hn_compiled_release(hn_compiled *c) {
     if (!c) return;
     hn_strbuf_deinit(&c->image);
+    hn_tune_report_destroy(c->tuned);
     free(c->weights_path);
     free(c);
 }

@@ -6,8 +6,10 @@
 #include "cache/record.h"
 #include "driver/graph_cache.h"
 #include "driver/key.h"
+#include "driver/known.h"
 #include "driver/programs.h"
 #include "driver/sizes.h"
+#include "henry/tune.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,12 +18,15 @@
 typedef struct file_job {
     hn_driver driver;
     hn_model_file *file;
-    const char *path;     /* NULL: a model in memory, */
-    hn_str bytes;         /* these */
-    hn_strbuf content;    /* which stand for the file in the key: size and digest */
-    hn_strbuf record;     /* of the key */
-    hn_strbuf compiler;   /* its identity */
-    hn_strbuf image_key;  /* what the image records of the key */
+    const char *path;    /* NULL: a model in memory, */
+    hn_str bytes;        /* these */
+    hn_strbuf content;   /* which stand for the file in the key: size and digest */
+    hn_strbuf record;    /* of the key */
+    hn_strbuf compiler;  /* its identity */
+    size_t untuned_len;  /* of the record, without what was measured */
+    hn_strbuf image_key; /* what the image records of the key */
+    hn_known_tuning known;
+    bool wants_report;    /* of a tuning: hn_tune_file */
     hn_graph_query query; /* of the cache of graphs */
     bool is_cached;
     hn_cache_bypass bypass; /* why the cache of graphs is not used */
@@ -69,6 +74,15 @@ static hn_status add_compiler(file_job *j, hn_cache *cache, const hn_digest *bar
     return status ? status : hn_strbuf_status(&j->record);
 }
 
+/* What was measured for this model, if it was tuned. */
+static hn_status add_tuning(file_job *j, hn_cache *cache) {
+    hn_driver *d = &j->driver;
+    j->untuned_len = j->record.len;
+    HN_TRY(hn_known_tuning_find(d, cache, j->file, hn_strbuf_str(&j->record), &j->known));
+    d->known_tuning = j->known.records;
+    return hn_known_tuning_add_field(d, j->known.records, &j->record);
+}
+
 static hn_status make_query(file_job *j) {
     hn_options *options = &j->driver.options;
     hn_cache *cache;
@@ -76,6 +90,7 @@ static hn_status make_query(file_job *j) {
     HN_TRY(add_model(j));
     hn_digest bare = hn_digest_of(j->record.ptr, j->record.len);
     HN_TRY(add_compiler(j, cache, &bare));
+    HN_TRY(add_tuning(j, cache));
     j->query = (hn_graph_query){.cache = cache,
                                 .file = j->file,
                                 .path = j->path,
@@ -90,16 +105,36 @@ static hn_status make_query(file_job *j) {
     return NULL;
 }
 
+static hn_status make_image_key(file_job *j) {
+    hn_strbuf_reset(&j->image_key);
+    hn_driver_key_for_bundle(hn_strbuf_str(&j->record), &j->image_key);
+    HN_TRY(hn_strbuf_status(&j->image_key));
+    j->driver.key = hn_strbuf_str(&j->image_key);
+    return NULL;
+}
+
+/* From here on the key is that of a program with what was just measured. */
+static hn_status note_tuning(void *user, hn_str records, bool is_complete) {
+    file_job *j = user;
+    hn_cache *cache;
+    HN_TRY(hn_service_cache(j->driver.service, &cache));
+    HN_TRY(hn_known_tuning_keep(&j->driver, cache, &j->known, records, is_complete));
+    j->record.len = j->untuned_len;
+    HN_TRY(hn_known_tuning_add_field(&j->driver, records, &j->record));
+    j->query.record = hn_strbuf_str(&j->record);
+    return make_image_key(j);
+}
+
 /* Without a key, say for want of a compiler, the compilation goes on and tells what it lacks.
- * Errors: out-of-memory. */
+ * Errors: out-of-memory; those of reading the file of tuning records. */
 static hn_status find_key(file_job *j, bool *out_has_key) {
     hn_status status = make_query(j);
-    if (!status) {
-        hn_driver_key_for_bundle(hn_strbuf_str(&j->record), &j->image_key);
-        status = hn_strbuf_status(&j->image_key);
-    }
+    if (!status) status = make_image_key(j);
     *out_has_key = !status;
-    if (!status) j->driver.key = hn_strbuf_str(&j->image_key);
+    if (!status) {
+        j->driver.on_tuned = note_tuning;
+        j->driver.tuned_user = j;
+    }
     if (!status || hn_status_code(status) == HN_OUT_OF_MEMORY) return status;
     hn_log("cache", HN_LOG_INFO, "no graph cache key: %s", hn_status_message(status));
     hn_status_free(status);
@@ -205,6 +240,13 @@ static void note_hit(hn_compile_stats *s, hn_cache_level level) {
     s->graph_remote = level == HN_LEVEL_REMOTE;
 }
 
+/* Whether kernels are to be timed that were not, or the caller wants to hear of them. */
+static bool is_to_tune(const file_job *j) {
+    const hn_tune_mode mode = HN_OPT(&j->driver.options, tune);
+    return j->wants_report || mode == HN_TUNE_AGAIN ||
+           (mode == HN_TUNE_MISSING && !j->known.is_complete);
+}
+
 static bool look_up(file_job *j, bool for_sizes, hn_compiled *c) {
     const hn_options *options = &j->driver.options;
     const hn_input_sizes *inputs = for_sizes ? HN_OPT(options, inputs) : NULL;
@@ -229,6 +271,7 @@ static hn_status build_and_store(file_job *j, hn_compiled *c) {
     d->stats.graph_cache = j->is_cached ? HN_CACHE_MISS : HN_CACHE_OFF;
     c->stats = d->stats;
     c->metrics = d->metrics;
+    c->tuned = d->tuned, d->tuned = NULL;
     if (j->is_cached) HN_TRY(check_key(j));
     if (j->is_cached) hn_graph_cache_put(&j->query, c, j->is_default, d->unit_keys, d->units.count);
     return NULL;
@@ -258,7 +301,7 @@ static hn_status compile_cached(file_job *j, hn_compiled *c) {
                 : has_key                 ? HN_BYPASS_NONE
                                           : HN_BYPASS_NO_KEY;
     j->is_cached = j->bypass == HN_BYPASS_NONE;
-    return look_up(j, true, c) ? NULL : import_and_build(j, c);
+    return !is_to_tune(j) && look_up(j, true, c) ? NULL : import_and_build(j, c);
 }
 
 /* What was found, and what was not kept and why, the program and its kernels together. */
@@ -314,6 +357,7 @@ static hn_status job_open(file_job *j, const char *path, hn_str bytes,
     hn_strbuf_init(&j->record);
     hn_strbuf_init(&j->compiler);
     hn_strbuf_init(&j->image_key);
+    hn_known_tuning_init(&j->known);
     hn_driver_init(&j->driver, options, NULL);
     if (path) HN_TRY(hn_model_open(path, &j->file));
     else HN_TRY(hn_model_open_memory(bytes.ptr, bytes.len, &j->file));
@@ -327,6 +371,7 @@ static void job_close(file_job *j) {
     hn_strbuf_deinit(&j->content);
     hn_strbuf_deinit(&j->record);
     hn_strbuf_deinit(&j->image_key);
+    hn_known_tuning_deinit(&j->known);
     hn_strbuf_deinit(&j->compiler);
     hn_model_close(j->file);
 }
@@ -344,14 +389,15 @@ static void count_ended(hn_metrics *counted, bool has_failed, int64_t begin, hn_
     hn_metrics_publish(&c->metrics);
 }
 
-static hn_status compile(const char *path, hn_str bytes, const hn_compile_options *options,
-                         hn_compiled **out) {
+static hn_status compile_one(const char *path, hn_str bytes, const hn_compile_options *options,
+                             bool wants_report, hn_compiled **out) {
     HN_TRY(hn_options_validate(options));
     int64_t begin = hn_now_ns();
     file_job job;
     hn_compiled *c = NULL;
     hn_metrics counted = {.values = {0}};
     hn_status status = job_open(&job, path, bytes, options);
+    job.wants_report = wants_report;
     if (!status)
         status =
             hn_compiled_create(options && options->safetensors ? options->safetensors : path, &c);
@@ -364,6 +410,16 @@ static hn_status compile(const char *path, hn_str bytes, const hn_compile_option
     if (status) hn_compiled_release(c);
     else *out = c;
     return status;
+}
+
+static hn_status compile(const char *path, hn_str bytes, const hn_compile_options *options,
+                         hn_compiled **out) {
+    return compile_one(path, bytes, options, false, out);
+}
+
+static hn_status tune(const char *path, hn_str bytes, const hn_compile_options *options,
+                      hn_compiled **out) {
+    return compile_one(path, bytes, options, true, out);
 }
 
 /* "cannot open 'model.pt2': ..." says enough. */
@@ -426,6 +482,23 @@ hn_status hn_compile_file(const char *path, const hn_compile_options *options, h
     return status && !names_file(status, path)
                ? hn_status_annotate(status, "cannot compile '%s'", path)
                : status;
+}
+
+hn_status hn_tune_file(const char *path, const hn_compile_options *options, hn_compiled **out,
+                       hn_tune_report **out_report) {
+    hn_compile_options own = options ? *options : (hn_compile_options){0};
+    hn_compiled *c = NULL;
+    HN_REQUIRE(path, "path");
+    HN_REQUIRE(out_report, "out_report");
+    if (!own.tune) own.tune = HN_TUNE_MISSING;
+    hn_status status = hn_compile_programs(tune, path, HN_STR(""), &own, &c);
+    if (status)
+        return names_file(status, path) ? status
+                                        : hn_status_annotate(status, "cannot tune '%s'", path);
+    *out_report = c->tuned, c->tuned = NULL;
+    if (out) *out = c;
+    else hn_compiled_release(c);
+    return NULL;
 }
 
 /* There is no file to refer to, so weights go into the image or into a file of their own. */

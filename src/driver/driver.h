@@ -22,6 +22,7 @@ struct hn_compiled {
     char *weights_path; /* of the model file; NULL when the weights are inside */
     hn_compile_stats stats;
     hn_metrics metrics;
+    struct hn_tune_report *tuned; /* NULL: nothing was to be timed */
 };
 
 enum { HN_LEVELS_MAX = 8 };
@@ -80,7 +81,13 @@ typedef struct hn_driver {
     hn_pass_stats passes[HN_PASSES_MAX]; /* of those that have run, by number */
     hn_tables tables;                    /* rows so far, of those that are wanted */
     const hn_driver_limits *limits;      /* NULL: the usual, all there is */
-    hn_str key;                          /* what the image records of the key, or empty; borrowed */
+    struct hn_driver_picks *picks;       /* which forms kernels get: picked.h */
+    hn_str known_tuning;                 /* records that this model was tuned with; borrowed */
+    struct hn_tune_report *tuned;        /* what was measured; owned */
+    /* told what a tuning came to, before anything is made of it; NULL: nobody. `records`: its text */
+    hn_status (*on_tuned)(void *user, hn_str records, bool is_complete);
+    void *tuned_user;
+    hn_str key; /* what the image records of the key, or empty; borrowed */
     /* compilations in flight, of all levels */
     struct {
         hn_future **items;

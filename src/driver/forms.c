@@ -273,38 +273,67 @@ static hn_status print_forms(hn_driver *d, const hn_target *target, const hn_for
     return NULL;
 }
 
-static hn_status race(hn_driver *d, const hn_target *target, const hn_forms_options *o,
-                      hn_forms_subject *s, const hn_kernel_code *codes, entry *entries,
-                      hn_bench_report **out) {
+struct hn_forms_race {
+    const hn_forms_options *options;
+    hn_forms_subject subject;
     hn_bench_kernel *kernels;
-    HN_NEW(&d->arena, kernels, o->count);
+    entry *entries;
+};
+
+static hn_status begin(hn_driver *d, const hn_target *target, const hn_kernel *kernel,
+                       hn_forms_race *race) {
+    const hn_forms_options *o = race->options;
+    hn_forms_subject *s = &race->subject;
+    hn_kernel_code *codes;
+    HN_NEW(&d->arena, codes, o->count);
+    HN_NEW(&d->arena, race->entries, o->count);
+    HN_NEW(&d->arena, race->kernels, o->count);
+    HN_TRY(print_forms(d, target, o, codes));
+    HN_TRY(hn_forms_subject_init(d->program, kernel, &o->sizes, codes, o->count, &d->arena, s));
     for (uint32_t k = 0; k < o->over_count; k++) HN_TRY(hn_forms_subject_share(s, o->overs[k]));
     s->face.device = o->device;
     s->face.threads = o->threads;
     s->face.is_cold = o->is_cold;
     for (uint32_t k = 0; k < o->count; k++) {
-        kernels[k] = (hn_bench_kernel){.launches = &entries[k].launch,
-                                       .launch_count = 1,
-                                       .build = wait_for_code,
-                                       .user = &entries[k]};
-        HN_TRY(name_form(d, k, o->forms[k], &kernels[k].name));
-        if (o->count > 1) HN_TRY(enter(d, target, s, &codes[k], &entries[k]));
+        race->kernels[k] = (hn_bench_kernel){.launches = &race->entries[k].launch,
+                                             .launch_count = 1,
+                                             .build = wait_for_code,
+                                             .user = &race->entries[k]};
+        HN_TRY(name_form(d, k, o->forms[k], &race->kernels[k].name));
+        if (o->count > 1) HN_TRY(enter(d, target, s, &codes[k], &race->entries[k]));
     }
-    return hn_bench_kernels(o->bench, &s->face, kernels, o->count, out);
+    return NULL;
+}
+
+hn_status hn_forms_race_begin(hn_driver *d, const hn_target *target, const hn_kernel *kernel,
+                              const hn_forms_options *options, hn_forms_race **out) {
+    if (!options->count) return HN_ERROR(HN_INVALID_ARGUMENT, "a race of forms needs one at least");
+    HN_NEW(&d->arena, *out, 1);
+    (*out)->options = options;
+    return begin(d, target, kernel, *out);
+}
+
+void hn_forms_race_wait(hn_forms_race *race) {
+    for (uint32_t k = 0; k < race->options->count; k++)
+        if (race->entries[k].future)
+            hn_status_free(hn_future_wait(race->entries[k].future, -1, NULL));
+}
+
+hn_status hn_forms_race_run(hn_forms_race *race, const hn_bench_options *bench,
+                            hn_bench_report **out) {
+    return hn_bench_kernels(bench, &race->subject.face, race->kernels, race->options->count, out);
+}
+
+void hn_forms_race_end(hn_forms_race *race) {
+    for (uint32_t k = 0; race && race->entries && k < race->options->count; k++)
+        hn_artifact_release(race->entries[k].artifact);
 }
 
 hn_status hn_forms_bench(hn_driver *d, const hn_target *target, const hn_kernel *kernel,
                          const hn_forms_options *o, hn_bench_report **out) {
-    hn_forms_subject subject;
-    hn_kernel_code *codes;
-    entry *entries;
-    if (!o->count) return HN_ERROR(HN_INVALID_ARGUMENT, "a race of forms needs one at least");
-    HN_NEW(&d->arena, codes, o->count);
-    HN_NEW(&d->arena, entries, o->count);
-    HN_TRY(print_forms(d, target, o, codes));
-    HN_TRY(
-        hn_forms_subject_init(d->program, kernel, &o->sizes, codes, o->count, &d->arena, &subject));
-    hn_status status = race(d, target, o, &subject, codes, entries, out);
-    for (uint32_t k = 0; k < o->count; k++) hn_artifact_release(entries[k].artifact);
+    hn_forms_race *race = NULL;
+    hn_status status = hn_forms_race_begin(d, target, kernel, o, &race);
+    if (!status) status = hn_forms_race_run(race, o->bench, out);
+    hn_forms_race_end(race);
     return status;
 }

@@ -48,10 +48,24 @@ typedef struct hn_forms_options {
     const hn_bench_options *bench; /* may be NULL */
 } hn_forms_options;
 
-/* Prints the forms, compiles each in the scope of the driver, and lets them race. A form that the
- * compiler refuses is out of the race. With one form nothing is compiled or run. Results have the
- * forms' numbers and shapes as names: "0 rows". Owns: the caller destroys the report.
- * Errors: as hn_bench_kernels and as those above. */
+/* A race on its way: its forms are printed, and with the compilers. */
+typedef struct hn_forms_race hn_forms_race;
+
+/* Prints the forms and submits each to the scope of the driver; with one form nothing is submitted.
+ * Owns: `*out` lives in the arena of the driver, and borrows the options' lists; hn_forms_race_end.
+ * Errors: as hn_forms_subject_init; those of printing. */
+hn_status hn_forms_race_begin(hn_driver *d, const hn_target *target, const hn_kernel *kernel,
+                              const hn_forms_options *options, hn_forms_race **out) HN_MUST_USE;
+/* Waits for the compilers of this race. Whether they succeeded is told by the race. */
+void hn_forms_race_wait(hn_forms_race *race);
+/* Lets the forms race. `bench` may be NULL. Results have the forms' numbers and shapes as names: "0
+ * rows". A form that the compiler refuses is out of the race. With one form nothing is run. Owns: the
+ * caller destroys the report. Errors: as hn_bench_kernels. */
+hn_status hn_forms_race_run(hn_forms_race *race, const hn_bench_options *bench,
+                            hn_bench_report **out) HN_MUST_USE;
+void hn_forms_race_end(hn_forms_race *race); /* NULL is allowed */
+
+/* All of these. Errors: as theirs. */
 hn_status hn_forms_bench(hn_driver *d, const hn_target *target, const hn_kernel *kernel,
                          const hn_forms_options *options, hn_bench_report **out) HN_MUST_USE;
 

@@ -1,5 +1,5 @@
 /* image.c: makes the wrapper, waits for the compiled objects and makes the bundle image. */
-#include "driver/driver.h"
+#include "driver/picked.h"
 
 #include "base/trace.h"
 #include "wrapper/carry.h"
@@ -87,8 +87,9 @@ static hn_status make_targets(hn_driver *d, hn_strbuf *features, hn_bundle_targe
     return NULL;
 }
 
-static hn_status make_image(hn_driver *d, hn_wrapper *wrapper, const hn_bundle_object *objects,
-                            bool is_of_weights, hn_str weights_program, hn_strbuf *out) {
+static hn_status make_image_with(hn_driver *d, hn_wrapper *wrapper, const hn_bundle_object *objects,
+                                 bool is_of_weights, hn_str weights_program, hn_str tuning,
+                                 hn_strbuf *out) {
     hn_memory_plan plan;
     hn_strbuf features[HN_LEVELS_MAX];
     hn_bundle_target targets[HN_LEVELS_MAX];
@@ -96,6 +97,7 @@ static hn_status make_image(hn_driver *d, hn_wrapper *wrapper, const hn_bundle_o
     struct stat st = {0};
     hn_to_bundle_options options = {.model = d->graph->name,
                                     .key = d->key,
+                                    .tuning = tuning,
                                     .is_of_weights = is_of_weights,
                                     .weights_program = weights_program,
                                     .embed_weights = HN_OPT(&d->options, embed_weights),
@@ -120,6 +122,20 @@ static hn_status make_image(hn_driver *d, hn_wrapper *wrapper, const hn_bundle_o
             wrapper, &plan, &(hn_bundle_objects){objects, d->units.count, targets, d->level_count},
             &options, out);
     for (uint32_t l = 0; l < HN_LEVELS_MAX; l++) hn_strbuf_deinit(&features[l]);
+    return status;
+}
+
+/* With the records that its kernels were picked by. */
+static hn_status make_image(hn_driver *d, hn_wrapper *wrapper, const hn_bundle_object *objects,
+                            bool is_of_weights, hn_str weights_program, hn_strbuf *out) {
+    hn_strbuf tuning;
+    hn_strbuf_init(&tuning);
+    if (d->picks) hn_tuning_list_print(&d->picks->decided, &tuning);
+    hn_status status = hn_strbuf_status(&tuning);
+    if (!status)
+        status = make_image_with(d, wrapper, objects, is_of_weights, weights_program,
+                                 hn_strbuf_str(&tuning), out);
+    hn_strbuf_deinit(&tuning);
     return status;
 }
 

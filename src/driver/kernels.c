@@ -1,7 +1,7 @@
 /* kernels.c: prints every kernel, finds equal ones, packs the different ones into translation units
  * and hands those to the compile service. Kernels that do not fit a processor are replaced
  * (fit.c). */
-#include "driver/driver.h"
+#include "driver/picked.h"
 
 #include "base/log.h"
 #include "base/map.h"
@@ -15,11 +15,20 @@ static void dump_kernel(hn_driver *d, const hn_kernel_code *kernel) {
         HN_OPT(&d->options, dump)(HN_OPT(&d->options, dump_context), kernel->text.ptr);
 }
 
+/* In the form that was measured to be the fastest, or that is expected to be. */
+static hn_status print_form(hn_driver *d, const hn_driver_level *level, const hn_kernel *kernel,
+                            hn_arena *scratch, hn_kernel_code *out) {
+    hn_form *picked;
+    HN_TRY(hn_driver_pick(d, level, kernel, scratch, &picked));
+    if (picked) return hn_target_print_form(&level->target, picked, &d->arena, scratch, out);
+    return hn_target_print(&level->target, d->program, kernel, &d->arena, scratch, out);
+}
+
 /* Planner and printer get a `scratch` arena that is emptied after each kernel: a large program has
  * thousands, and fresh memory costs as much as they do. */
 static hn_status print_kernel(hn_driver *d, hn_driver_level *level, const hn_kernel *kernel,
                               hn_arena *scratch, hn_kernel_code *out) {
-    hn_status status = hn_target_print(&level->target, d->program, kernel, &d->arena, scratch, out);
+    hn_status status = print_form(d, level, kernel, scratch, out);
     hn_arena_reset(scratch);
     if (!status) return NULL;
     const hn_origin *origin = &d->graph->origins.items[kernel->origin];

@@ -43,6 +43,13 @@ static hn_status add_model(hn_model_file *file, bool is_shared, hn_strbuf *out) 
     return NULL;
 }
 
+hn_status hn_driver_key_graph(hn_model_file *file, hn_strbuf *out) {
+    hn_model_key key;
+    HN_TRY(file->importer->key_parts(file, true, &key));
+    add_part(out, "graph", &key.graph);
+    return hn_strbuf_status(out);
+}
+
 static void add_size_and_time(hn_strbuf *out, const char *name, const struct stat *st) {
     char text[96];
     snprintf(text, sizeof text, "%lld bytes, changed %lld.%09ld", (long long)st->st_size,

@@ -88,6 +88,11 @@ static const hn_option_row rows[] = {
     {ROW(embed_weights), HN_OPTION_KEYED, "embed_weights", put_embed, ""},
     {ROW(computed_weights_bytes), HN_OPTION_KEYED, "computed_weights_bytes", put_computed, ""},
     {ROW(cache_tag), HN_OPTION_KEYED, "tag", put_tag, ""},
+    {ROW(tune), HN_OPTION_FREE, NULL, NULL, "the records that come of it are in the key: tuning"},
+    {ROW(tuning), HN_OPTION_FREE, NULL, NULL, "what the file has is in the key: tuning"},
+    {ROW(tune_budget_ns), HN_OPTION_FREE, NULL, NULL, "as tune"},
+    {ROW(tune_hints), HN_OPTION_FREE, NULL, NULL, "as tune"},
+    {ROW(tune_hint_count), HN_OPTION_FREE, NULL, NULL, "as tune"},
     {ROW(inputs), HN_OPTION_GUARDED, NULL, NULL, "decisions taken by sizes are guarded"},
     {ROW(input_count), HN_OPTION_GUARDED, NULL, NULL, "as inputs"},
     {ROW(dump_after), HN_OPTION_UNCACHED, NULL, NULL,
@@ -159,6 +164,25 @@ static hn_status check_memory(const hn_compile_options *o) {
     return NULL;
 }
 
+static hn_status check_tuning(const hn_compile_options *o) {
+    if ((uint32_t)o->tune > HN_TUNE_AGAIN)
+        return HN_ERROR(HN_INVALID_ARGUMENT, "'tune' is %d", (int)o->tune);
+    if (o->tune && o->deterministic)
+        return HN_ERROR(HN_INVALID_ARGUMENT,
+                        "'tune' and 'deterministic' are both set; what is measured is not the same "
+                        "each time");
+    if (o->tune && o->tuning && !*o->tuning)
+        return HN_ERROR(HN_INVALID_ARGUMENT,
+                        "'tune' is set, and 'tuning' says that no records count");
+    if (o->tune_budget_ns < 0)
+        return HN_ERROR(HN_INVALID_ARGUMENT, "'tune_budget_ns' is %lld, must not be negative",
+                        (long long)o->tune_budget_ns);
+    if (o->tune_hint_count && !o->tune_hints)
+        return HN_ERROR(HN_INVALID_ARGUMENT, "'tune_hints' is NULL, but 'tune_hint_count' is %u",
+                        o->tune_hint_count);
+    return NULL;
+}
+
 hn_status hn_options_validate(const hn_compile_options *o) {
     if (!o) return NULL;
     HN_TRY(check_threads("threads", o->threads));
@@ -168,6 +192,7 @@ hn_status hn_options_validate(const hn_compile_options *o) {
                         o->input_count);
     for (uint32_t k = 0; k < o->input_count; k++) HN_TRY(check_sizes(&o->inputs[k], k));
     HN_TRY(check_memory(o));
+    HN_TRY(check_tuning(o));
     if (o->embed_weights && o->safetensors)
         return HN_ERROR(HN_INVALID_ARGUMENT,
                         "'embed_weights' and 'safetensors' are both set; choose one");

@@ -5,7 +5,7 @@
 #include "base/trace.h"
 #include "bundle/join.h"
 #include "bundle/weights.h"
-#include "driver/driver.h"
+#include "driver/tuning.h"
 
 #include <string.h>
 
@@ -107,6 +107,14 @@ static void add_stats(hn_compile_stats *sum, const hn_compile_stats *s) {
     sum->remote.total_ns += s->remote.total_ns;
 }
 
+static hn_status take_report(hn_compiled *from, hn_compiled *to) {
+    hn_tune_report *report = from->tuned;
+    from->tuned = NULL;
+    if (to->tuned && report) return hn_tune_report_join(to->tuned, report);
+    if (report) to->tuned = report;
+    return NULL;
+}
+
 static hn_status join_compiled(several *s, hn_compiled **out) {
     hn_compiled *c;
     const int64_t begin = hn_now_ns();
@@ -115,6 +123,7 @@ static hn_status join_compiled(several *s, hn_compiled **out) {
     for (uint32_t k = 1; k < s->count; k++) add_stats(&c->stats, &s->programs[k]->stats);
     for (uint32_t k = 0; k < s->count; k++) hn_metrics_add(&c->metrics, &s->programs[k]->metrics);
     hn_status status = join(s, c);
+    for (uint32_t k = 0; k < s->count && !status; k++) status = take_report(s->programs[k], c);
     c->stats.bundle_ns += hn_now_ns() - begin;
     if (status) hn_compiled_release(c);
     else *out = c;

@@ -187,6 +187,15 @@ hn_status hn_variant_cost(const hn_variants_of *of, const hn_form_name *name,
     return status;
 }
 
+hn_status hn_variant_planned(const hn_variants_of *of, hn_arena *arena, hn_variant *out) {
+    hn_form *form;
+    uint32_t count;
+    HN_TRY(of->target->kind->plan(of->program, of->kernel, of->target, 1, arena, arena, &form,
+                                  &count));
+    if (!count) return HN_ERROR(HN_INTERNAL, "no form of a kernel fits the processor");
+    return describe(form, form->cost.ns, arena, out);
+}
+
 static hn_status print_choice(const hn_cpu_choice *choice, hn_arena *arena, hn_form_name *out) {
     hn_strbuf text;
     hn_strbuf_init(&text);

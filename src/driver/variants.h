@@ -100,6 +100,9 @@ hn_status hn_variants_list(const hn_variants_of *of, const hn_ref_sizes *sizes, 
  * invalid-argument for a parameter that the kind does not have, or out of its range. */
 hn_status hn_variant_named(const hn_variants_of *of, const hn_form_name *name, hn_arena *arena,
                            hn_variant *out) HN_MUST_USE;
+/* The form that a kernel has where nobody chooses, at the hints. */
+hn_status hn_variant_planned(const hn_variants_of *of, hn_arena *arena,
+                             hn_variant *out) HN_MUST_USE;
 /* The time expected of a form at these sizes, ns. */
 hn_status hn_variant_cost(const hn_variants_of *of, const hn_form_name *name,
                           const hn_ref_sizes *sizes, double *out_ns) HN_MUST_USE;

@@ -455,6 +455,7 @@ static hn_status emit(bundle_emitter *e, const hn_bundle_objects *objects) {
     HN_TRY(hn_emit_str(e, HN_STR("henry 0.1.0"), &e->out.info.producer));
     HN_TRY(hn_emit_str(e, e->options->model, &e->out.info.model));
     e->out.key = e->options->key;
+    e->out.tuning = e->options->tuning;
     hn_strmap_init(&e->shapes, e->out.arena);
     HN_TRY(hn_wrapper_number(e->w, e->plan, e->out.arena, &e->numbering));
     HN_TRY(hn_wnumbering_add_shapes(&e->numbering));

@@ -49,6 +49,7 @@ typedef struct hn_to_bundle_options {
     const char *safetensors;
     /* record of what the program was compiled under (cache/record.h); may be empty */
     hn_str key;
+    hn_str tuning; /* lines of tuning records; may be empty */
     /* the image of the program of weights that the graph has. Empty: storages that it computes are
      * computed now, by the interpreter, and put in as bytes that passes made */
     hn_str weights_program;

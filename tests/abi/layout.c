@@ -2,6 +2,7 @@
  * of machines with pointers of 8 bytes. */
 #include <henry/bench.h>
 #include <henry/henry.h>
+#include <henry/tune.h>
 #include <stddef.h>
 
 #define AT(type, member, offset)                                                                   \
@@ -40,7 +41,10 @@ AT(hn_module_stats, graph_runs, 120);
 AT(hn_module_stats, scratch_bytes, 224);
 AT(hn_module_stats, libraries_start_ns, 232);
 AT(hn_module_stats, operations_first_ns, 248);
-_Static_assert(sizeof(hn_module_stats) == 256, "add the new member of hn_module_stats here");
+AT(hn_module_stats, weights_computed_bytes, 256);
+_Static_assert(sizeof(hn_module_stats) == 272, "add the new member of hn_module_stats here");
+AT(hn_compile_options, computed_weights_bytes, 176);
+AT(hn_compile_options, tuning, 192);
 AT(hn_step_record, read_bytes, 48);
 AT(hn_step_record, has_form, 80);
 AT(hn_step_record, sizes, 168);

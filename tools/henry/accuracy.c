@@ -173,7 +173,7 @@ int tool_cmd_accuracy(const tool_options *options) {
     if (tool_options_check_with("accuracy", options, "--size", !options->inputs.count,
                                 "with --input"))
         return TOOL_USAGE;
-    if (tool_pool_check("accuracy", options)) return TOOL_USAGE;
+    if (tool_compile_check("accuracy", options)) return TOOL_USAGE;
     if (!tool_random_init("accuracy", options, &s.random)) return TOOL_USAGE;
     hn_status status = tool_device_check(options);
     if (!status) status = tool_model_load_kept(options, options->args.items[0], &s.model, &s.kept);

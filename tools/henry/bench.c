@@ -231,7 +231,7 @@ static int check_options(const tool_options *o) {
     if (tool_options_check_with("bench", o, "--size", !o->inputs.count,
                                 "together with --input, which gives the sizes"))
         return TOOL_USAGE;
-    if (tool_pool_check("bench", o)) return TOOL_USAGE;
+    if (tool_compile_check("bench", o)) return TOOL_USAGE;
     return tool_options_check_kind("bench", o, o->args.items[0], kinds);
 }
 

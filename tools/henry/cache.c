@@ -211,8 +211,8 @@ static hn_status cache_why(const tool_options *o) {
 }
 
 #define PLACE " --cache-dir --remote "
-#define PROGRAM                                                                                    \
-    "--threads --target --target-cpu --model --no-fusion --deterministic --pool --donate "         \
+#define PROGRAM                                                                                     \
+    "--threads --target --target-cpu --model --no-fusion --deterministic --tuning --pool --donate " \
     "--computed-weights --cache-tag "
 #define SOURCE "--language --entry --target --flag --env "
 
@@ -251,7 +251,7 @@ static int refuse_action(const char *name) {
 
 int tool_cmd_cache(const tool_options *o) {
     const char *name = o->args.items[0];
-    if (tool_pool_check("cache", o)) return TOOL_USAGE;
+    if (tool_compile_check("cache", o)) return TOOL_USAGE;
     if (strcmp(name, "why") == 0 &&
         tool_options_check_action("cache", o, name, PLACE PROGRAM SOURCE))
         return TOOL_USAGE;

@@ -209,7 +209,7 @@ static char *safetensors_path(const char *bundle) {
 
 /* What is printed before memory is planned does not depend on the plan. */
 static int check_memory(const tool_options *o, int form) {
-    if (tool_pool_check("compile", o)) return TOOL_USAGE;
+    if (tool_compile_check("compile", o)) return TOOL_USAGE;
     if (form != PRODUCT_DUMP || !(o->pool || o->donated.count)) return TOOL_OK;
     return tool_usage("compile", "%s has no effect with %s", o->pool ? "--pool" : "--donate",
                       o->emit         ? "--emit c"

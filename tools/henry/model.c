@@ -149,9 +149,20 @@ static uint32_t pool_of(const tool_options *options) {
     return k;
 }
 
-int tool_pool_check(const char *command, const tool_options *options) {
+static int check_tuning(const char *command, const tool_options *options) {
+    const bool tunes = options->tune || strcmp(command, "tune") == 0,
+               is_off = options->tuning && strcmp(options->tuning, "none") == 0;
+    if (tunes && options->deterministic)
+        return tool_usage(command, "what is measured is not the same each time, so --deterministic "
+                                   "leaves no choice to tuning");
+    if (tunes && is_off)
+        return tool_usage(command, "with --tuning none no record counts, so nothing is tuned");
+    return tool_options_check_with(command, options, "--budget", tunes, "without --tune");
+}
+
+int tool_compile_check(const char *command, const tool_options *options) {
     char near[100];
-    if (pool_of(options) <= HN_MEMORY_POOL_COMBINED) return TOOL_OK;
+    if (pool_of(options) <= HN_MEMORY_POOL_COMBINED) return check_tuning(command, options);
     return tool_usage(command, "--pool needs none, intermediates, outputs or combined, not '%s'%s",
                       options->pool, tool_suggest(options->pool, pools, near));
 }
@@ -162,7 +173,15 @@ static int64_t computed_weights_of(const tool_options *options) {
     return given < 0 ? 0 : given == 0 ? -1 : given;
 }
 
+/* "none" is the library's "". */
+static const char *tuning_of(const tool_options *options) {
+    return options->tuning && strcmp(options->tuning, "none") == 0 ? "" : options->tuning;
+}
+
 void tool_compile_options(const tool_options *options, hn_compile_options *out) {
+    out->tune = options->again ? HN_TUNE_AGAIN : options->tune ? HN_TUNE_MISSING : HN_TUNE_KNOWN;
+    out->tuning = tuning_of(options);
+    out->tune_budget_ns = options->budget_ns > 0 ? options->budget_ns : 0;
     out->computed_weights_bytes = computed_weights_of(options);
     out->memory_pool = (hn_memory_pool)pool_of(options);
     out->donated = options->donated.items;
@@ -204,6 +223,20 @@ hn_status tool_compile(const tool_options *options, const char *path, hn_compile
         extra.progress_context = &line;
     }
     hn_status status = hn_compile_file(path, &extra, out);
+    progress_end(&line);
+    return status;
+}
+
+hn_status tool_tune(const tool_options *options, const char *path, hn_tune_report **out) {
+    progress line;
+    hn_compile_options compile = {.embed_weights = false};
+    tool_compile_options(options, &compile);
+    progress_begin(&line, options, path);
+    if (line.is_running) {
+        compile.progress = note_compilers;
+        compile.progress_context = &line;
+    }
+    hn_status status = hn_tune_file(path, &compile, NULL, out);
     progress_end(&line);
     return status;
 }

@@ -16,6 +16,7 @@ typedef enum option_kind {
     OPTION_INT,
     OPTION_SIZE,
     OPTION_COUNT,
+    OPTION_TIME,
     OPTION_NUMBER,
     OPTION_LIST
 } option_kind;
@@ -35,7 +36,7 @@ typedef struct option_row {
 #define JUDGES    (TOOL_USE_RUN | TOOL_USE_BISECT | TOOL_USE_REDUCE)
 #define RUNS      (TOOL_USE_RUN | TOOL_USE_BENCH)
 #define COUNTS    (TOOL_USE_RUN | TOOL_USE_BENCH | TOOL_USE_COMPILE | TOOL_USE_ACCURACY)
-#define COMPILES  (COUNTS | TOOL_USE_REPORT)
+#define COMPILES  (COUNTS | TOOL_USE_REPORT | TOOL_USE_TUNE)
 #define STORES    (COMPILES | FINDS | TOOL_USE_CACHE | TOOL_USE_KERNEL | TOOL_USE_DOCTOR)
 #define PRINTS_JSON                                                                                \
     (COMPILES | TOOL_USE_INSPECT | TOOL_USE_CACHE | TOOL_USE_DOCTOR | TOOL_USE_VERSION |           \
@@ -66,7 +67,7 @@ static const option_row rows[] = {
      "absolute tolerance of --expect and --compare (default: by type, 1e-5 for f32)", 0, 0},
     {"--output", "-o", OPTION_TEXT,
      TOOL_USE_COMPILE | TOOL_USE_KERNEL | TOOL_USE_OPT | TOOL_USE_INSPECT | TOOL_USE_CACHE |
-         TOOL_USE_BUNDLE | TOOL_USE_REPRO | TOOL_USE_REDUCE | TOOL_USE_REPORT,
+         TOOL_USE_BUNDLE | TOOL_USE_REPRO | TOOL_USE_REDUCE | TOOL_USE_REPORT | TOOL_USE_TUNE,
      AT(output), "FILE", "where to write; '-' is standard output, for text and JSON", 0, 0},
     {"--kernel", "-k", OPTION_TEXT, TOOL_USE_REPRO, AT(kernel), "K",
      "the kernel, by name or by the number of its step", 0, 0},
@@ -136,6 +137,16 @@ static const option_row rows[] = {
      "one kernel per loop: slow, for finding errors", 0, TOOL_MODEL},
     {"--deterministic", NULL, OPTION_FLAG, COMPILES | FINDS | TOOL_USE_CACHE, AT(deterministic),
      NULL, "on GPUs: the same bits each time, also of sums at indices from data", 0, TOOL_MODEL},
+    {"--tune", NULL, OPTION_FLAG, COUNTS | TOOL_USE_REPORT, AT(tune), NULL,
+     "time the forms of kernels that no record knows, and take the fastest (docs/tuning.md)", 0,
+     TOOL_MODEL},
+    {"--tuning", NULL, OPTION_TEXT, COMPILES | TOOL_USE_CACHE, AT(tuning), "FILE",
+     "tuning records, as 'henry tune -o' writes them, which count before those of the cache; none: no records at all",
+     0, TOOL_MODEL},
+    {"--budget", NULL, OPTION_TIME, COMPILES, AT(budget_ns), "TIME",
+     "what tuning may take: 500ms, 30s or 2m (default: 30s)", 0, TOOL_MODEL},
+    {"--again", NULL, OPTION_FLAG, TOOL_USE_TUNE, AT(again), NULL,
+     "time kernels that records know, too", 0, TOOL_MODEL},
     {"--pool", NULL, OPTION_TEXT, COMPILES | TOOL_USE_CACHE, AT(pool), "MODE",
      "what shares memory: none, intermediates (default), outputs (the outputs lie in one block, too) or combined (all in one block)",
      0, TOOL_MODEL},
@@ -188,8 +199,9 @@ static const option_row rows[] = {
      "memory of an attempt: bytes, or a number with K, M or G (default: three quarters of the machine's)",
      0, 0},
     {"--json", NULL, OPTION_FLAG, PRINTS_JSON, AT(json), NULL, "print one JSON object", 0, 0},
-    {"--quiet", "-q", OPTION_FLAG, TOOL_USE_RUN | TOOL_USE_COMPILE | TOOL_USE_REPORT, AT(quiet),
-     NULL, "print nothing but errors", 0, 0},
+    {"--quiet", "-q", OPTION_FLAG,
+     TOOL_USE_RUN | TOOL_USE_COMPILE | TOOL_USE_REPORT | TOOL_USE_TUNE, AT(quiet), NULL,
+     "print nothing but errors", 0, 0},
     {"--stats", NULL, OPTION_TEXT, COUNTS, AT(stats), "F.json", "write the JSON object to a file",
      0, 0},
     {"--metric-tables", NULL, OPTION_TEXT, COMPILES, AT(metric_tables), "NAMES",
@@ -197,8 +209,8 @@ static const option_row rows[] = {
      0, 0},
     {"--metric-dir", NULL, OPTION_TEXT, COMPILES, AT(metric_dir), "DIR",
      "the folder of these files (default: HENRY_METRIC_DIR, else the current one)", 0, 0},
-    {"--trace", NULL, OPTION_TEXT, COUNTS | TOOL_USE_OPT | TOOL_USE_KERNEL, AT(trace), "F.json",
-     "write a timeline (Chrome trace format)", 0, 0},
+    {"--trace", NULL, OPTION_TEXT, COUNTS | TOOL_USE_OPT | TOOL_USE_KERNEL | TOOL_USE_TUNE,
+     AT(trace), "F.json", "write a timeline (Chrome trace format)", 0, 0},
     {"--log", NULL, OPTION_TEXT, ALL, AT(log), "SPEC",
      "log messages, as in HENRY_LOG: \"info\" or \"cache:debug,pass:info\"", 0, 0},
     {"--help", "-h", OPTION_FLAG, ALL, AT(help), NULL, "print this text", 0, 0},
@@ -236,6 +248,23 @@ static bool parse_int(const char *text, int64_t *out) {
     return *text && !*end && errno == 0 && n >= 0;
 }
 
+/* "500ms", "30s", "2m"; a number alone is seconds. Above 0. */
+static bool parse_time(const char *text, int64_t *out) {
+    static const struct {
+        const char *name;
+        double ns;
+    } units[] = {{"ms", 1e6}, {"s", 1e9}, {"", 1e9}, {"m", 60e9}};
+    char *end;
+    const double number = strtod(text, &end);
+    for (size_t k = 0; k < HN_COUNT_OF(units); k++) {
+        if (end == text || strcmp(end, units[k].name) != 0) continue;
+        if (!(number > 0) || number * units[k].ns > 1e18) return false;
+        *out = (int64_t)(number * units[k].ns);
+        return *out > 0;
+    }
+    return false;
+}
+
 static bool parse_number(const char *text, double *out) {
     char *end;
     *out = strtod(text, &end);
@@ -269,7 +298,10 @@ static uint32_t list_limit(const option_row *row) {
 
 /* "--threads needs a whole number from 1 to 1024, not '0'". */
 static void refuse_value(const tool_command *command, const option_row *row, const char *value) {
-    if (row->kind == OPTION_SIZE)
+    if (row->kind == OPTION_TIME)
+        tool_usage(command->name, "%s needs a time, such as 500ms, 30s or 2m, not '%s'", row->name,
+                   value);
+    else if (row->kind == OPTION_SIZE)
         tool_usage(command->name, "%s needs a size, such as 500M or 2G, not '%s'", row->name,
                    value);
     else if (row->kind == OPTION_NUMBER)
@@ -295,6 +327,7 @@ static bool store(const tool_command *command, const option_row *row, const char
     if (row->kind == OPTION_FLAG) *(bool *)place = true;
     if (row->kind == OPTION_TEXT) *(const char **)place = value;
     if (row->kind == OPTION_INT) good = parse_int(value, place);
+    if (row->kind == OPTION_TIME) good = parse_time(value, place);
     if (row->kind == OPTION_SIZE) good = hn_size_parse(value, place);
     if (row->kind == OPTION_COUNT)
         good = parse_int(value, place) && *(int64_t *)place > 0 &&
@@ -362,6 +395,7 @@ bool tool_options_parse(const tool_command *command, int argc, char **argv, int 
                           .index = -1,
                           .limit = -1,
                           .time_limit = -1,
+                          .budget_ns = -1,
                           .rtol = -1,
                           .atol = -1};
     bool only_args = false;

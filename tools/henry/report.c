@@ -361,7 +361,7 @@ static int check_options(const tool_options *o) {
     if (tool_options_check_with("report", o, "--size", !o->inputs.count,
                                 "together with --input, which gives the sizes"))
         return TOOL_USAGE;
-    const int refused = tool_pool_check("report", o);
+    const int refused = tool_compile_check("report", o);
     return refused ? refused : check_kinds(o);
 }
 

@@ -317,7 +317,7 @@ static int check_options(const tool_options *o) {
         return TOOL_USAGE;
     if (o->donated.count && o->repeat > 1)
         return tool_usage("run", "--donate is for one run: the next one would find other inputs");
-    if (tool_pool_check("run", o)) return TOOL_USAGE;
+    if (tool_compile_check("run", o)) return TOOL_USAGE;
     hn_status status = tool_kind_of(o->args.items[0], &kind);
     return status ? tool_report(status) : tool_options_check_kind("run", o, o->args.items[0], kind);
 }

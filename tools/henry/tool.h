@@ -8,6 +8,7 @@
 #include "base/str.h"
 #include "henry/henry.h"
 #include "henry/kernel.h"
+#include "henry/tune.h"
 #include "ir/graph.h"
 #include "ir/interp.h"
 
@@ -28,18 +29,20 @@ typedef enum tool_kind { TOOL_MODEL = 1, TOOL_HNB = 2 } tool_kind;
 /* All options of all commands; options.c says which command takes which. Strings are argv's. */
 typedef struct tool_options {
     tool_list args; /* what is no option */
-    tool_list inputs, expects, passes, sizes, entries, flags, targets, variables, trusts, donated;
+    tool_list inputs, expects, passes, sizes, entries, flags, targets, variables, trusts, donated,
+        hints;
     const char *output_dir, *output, *cache_dir, *cache_tag, *remote, *stats, *trace, *log,
         *model_name, *target, *emit, *dump_after;
     const char *device, *weights, *weights_file, *language, *key, *debug_tensors, *compare, *kernel,
-        *pool, *memory_plan, *test, *pool_fill, *metric_tables, *metric_dir;
+        *pool, *memory_plan, *test, *pool_fill, *metric_tables, *metric_dir, *tuning;
     /* -1: not given */
-    int64_t threads, repeat, compile_threads, max_bytes, computed_weights, index, limit, time_limit;
+    int64_t threads, repeat, compile_threads, max_bytes, computed_weights, index, limit, time_limit,
+        budget_ns;
     double rtol, atol; /* negative: by dtype */
     /* a bit for each option of the table in options.c that is on the command line */
     uint64_t given[TOOL_OPTIONS_MAX / 64];
     bool help, json, no_cache, no_fusion, no_standby, explain_fusion, profile, weights_beside,
-        verify, quiet, cuda_graphs, load_all, timing, deterministic, roofline, measure;
+        verify, quiet, cuda_graphs, load_all, timing, deterministic, roofline, measure, tune, again;
 } tool_options;
 
 typedef enum tool_use {
@@ -57,7 +60,8 @@ typedef enum tool_use {
     TOOL_USE_REPRO = 2048,
     TOOL_USE_ACCURACY = 4096,
     TOOL_USE_REDUCE = 8192,
-    TOOL_USE_REPORT = 16384
+    TOOL_USE_REPORT = 16384,
+    TOOL_USE_TUNE = 32768
 } tool_use;
 
 /* A row of the table of commands. */
@@ -182,16 +186,20 @@ void tool_model_deinit(tool_model *model);
 struct hn_kept;
 hn_status tool_model_load_kept(const tool_options *options, const char *path, tool_model *out,
                                struct hn_kept **out_kept) HN_MUST_USE;
-/* hn_compile_file with the options of the command line; a line of progress when stderr is a
- * terminal. */
+/* Whether --pool names a mode, and the options of tuning go together: TOOL_OK, or TOOL_USAGE after a
+ * message. */
+int tool_compile_check(const char *command, const tool_options *options);
 /* Sets what the command line says; the other members stay. */
-/* Whether --pool names a mode: TOOL_OK, or TOOL_USAGE after a message. */
-int tool_pool_check(const char *command, const tool_options *options);
 void tool_compile_options(const tool_options *options, hn_compile_options *out);
 /* The same of loading: device, threads, where the weights are. */
 void tool_load_options(const tool_options *options, hn_module_options *out);
+/* hn_compile_file with the options of the command line; a line of progress when stderr is a
+ * terminal. */
 hn_status tool_compile(const tool_options *options, const char *path, hn_compile_options extra,
                        hn_compiled **out) HN_MUST_USE;
+/* hn_tune_file, likewise. Owns: the caller destroys the report. */
+hn_status tool_tune(const tool_options *options, const char *path,
+                    hn_tune_report **out) HN_MUST_USE;
 /* The keys that --trust names. Owns: the caller frees `*out`; NULL without any. */
 hn_status tool_trust_read(const tool_options *options, hn_public_key **out) HN_MUST_USE;
 /* Verifies a bundle in full, with the keys of --trust, if there are any, and the weights of
@@ -367,5 +375,6 @@ int tool_cmd_repro(const tool_options *options);
 int tool_cmd_accuracy(const tool_options *options);
 int tool_cmd_reduce(const tool_options *options);
 int tool_cmd_report(const tool_options *options);
+int tool_cmd_tune(const tool_options *options);
 
 #endif

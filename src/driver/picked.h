@@ -1,0 +1,55 @@
+/* picked.h: which form a kernel gets: what was measured before, or the model of costs. */
+#ifndef HN_DRIVER_PICKED_H
+#define HN_DRIVER_PICKED_H
+
+#include "driver/driver.h"
+#include "driver/variants.h"
+#include "picks/picks.h"
+
+/* A kernel and what tuning records know of it: driver/variants.h. */
+typedef struct hn_tunable {
+    hn_variants_of of;
+    hn_str name; /* of the node that it is named after */
+    hn_kernel_identity id;
+    hn_variant_sizes sizes; /* at which its forms are compared, without hints of the caller */
+    hn_variants set;        /* the forms that are worth a look at any of these */
+    hn_form_name names[HN_VARIANTS_MAX]; /* of the set */
+    hn_variant
+        planned; /* without records; at the sizes that are expected. It may be no part of the set */
+} hn_tunable;
+
+/* Without sizes and forms. Owns: lists live in `arena`. Errors: those of the planner. */
+hn_status hn_tunable_identify(hn_driver *d, const hn_target *target, const hn_kernel *kernel,
+                              hn_arena *arena, hn_tunable *out) HN_MUST_USE;
+/* Adds these. A kernel that is not tunable has the form that is expected to be the fastest, alone.
+ * `t` stays where it is. */
+hn_status hn_tunable_complete(hn_tunable *t, hn_arena *arena) HN_MUST_USE;
+/* What records are looked for by: those at any sizes. Borrowed. */
+void hn_tunable_want(const hn_tunable *t, hn_str device, hn_picks_wanted *out);
+
+/* What a compilation knows of measurements. */
+typedef struct hn_driver_picks {
+    hn_tuning_list file;           /* of the user */
+    hn_tuning_list used;           /* what decides, */
+    hn_tuning_list decided;        /* and what of it has decided */
+    hn_str devices[HN_LEVELS_MAX]; /* of records, per level, once they are asked for */
+} hn_driver_picks;
+
+/* Reads the records that the options name: into `used`, unless kernels are to be timed. Errors: those
+ * of reading the file. */
+hn_status hn_driver_picks_begin(hn_driver *d) HN_MUST_USE;
+/* The form that records say; NULL in `*out`: they say nothing. It lives in `scratch`. */
+hn_status hn_driver_pick(hn_driver *d, const hn_driver_level *level, const hn_kernel *kernel,
+                         hn_arena *scratch, hn_form **out) HN_MUST_USE;
+/* Whether the model of costs decides, whatever was measured. */
+bool hn_driver_picks_are_off(const hn_driver *d);
+/* The device of the records of a level. */
+hn_status hn_driver_picks_device(hn_driver *d, const hn_driver_level *level,
+                                 hn_str *out) HN_MUST_USE;
+/* Appends it; nothing for a device that this machine does not have. */
+hn_status hn_driver_tuning_device(hn_driver *d, const hn_target *target,
+                                  hn_strbuf *out) HN_MUST_USE;
+/* Whether this machine can run kernels for the target. */
+bool hn_driver_can_run(const hn_target *target);
+
+#endif

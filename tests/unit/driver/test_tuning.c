@@ -1,0 +1,223 @@
+/* test_tuning.c: which form a kernel gets; what is timed, and what is
+ * not. No test depends on which form is the fastest here. */
+#include "driver/known.h"
+#include "driver/tuning.h"
+#include "tune/record.h"
+#include "unit/harness.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct fixture {
+    hn_arena arena;
+    hn_graph *graph;
+    hn_driver d;
+    hn_service *service;
+} fixture;
+
+/* A sum down columns, which has two forms. */
+static const char sum[] =
+    "input user %x : f32[70, 40] \"x\"\n %y = sum(%x, dims=[0], keepdim=false) "
+    "at \"total\" \"m.py:1\"\n output user %y \"y\"";
+
+static void begin_in(fixture *x, const char *statements, const hn_compile_options *options,
+                     const char *cache_dir) {
+    hn_strbuf text;
+    hn_strbuf_init(&text);
+    memset(x, 0, sizeof *x);
+    hn_arena_init(&x->arena);
+    hn_strbuf_printf(&text, "graph {\n%s\n}\n", statements);
+    EXPECT_OK(hn_service_create(&(hn_service_options){.threads = 1, .cache_dir = cache_dir},
+                                &x->service));
+    hn_driver_init(&x->d, options, x->service);
+    EXPECT_OK(hn_sym_create(&x->arena, &x->d.sym));
+    EXPECT_OK(hn_graph_parse(&x->arena, x->d.sym, hn_strbuf_str(&text), &x->graph));
+    x->d.graph = x->graph;
+    EXPECT_OK(hn_driver_targets(&x->d));
+    EXPECT_OK(hn_driver_passes(&x->d));
+    EXPECT_OK(hn_driver_kernels(&x->d));
+    hn_strbuf_deinit(&text);
+}
+
+static void begin(fixture *x, const char *statements, const hn_compile_options *options) {
+    begin_in(x, statements, options, "");
+}
+
+static void end(fixture *x) {
+    hn_driver_deinit(&x->d);
+    hn_service_destroy(x->service);
+    hn_graph_deinit(x->graph);
+    hn_arena_deinit(&x->arena);
+}
+
+/* The n-th kernel of the schedule. */
+static const hn_kernel *kernel_of(const fixture *x, uint32_t n, uint32_t *out_step) {
+    for (uint32_t k = 0; k < x->d.schedule.steps.count; k++) {
+        if (x->d.schedule.steps.items[k].kind != HN_STEP_KERNEL || n--) continue;
+        *out_step = k;
+        return x->d.schedule.steps.items[k].kernel;
+    }
+    HN_TEST_FAIL("%s", "too few kernels");
+    return NULL;
+}
+
+/* ---- which form a kernel gets ---- */
+
+/* A file with a record for the one kernel of `x`, which picks form `pick` of the set. */
+static void write_record(const fixture *x, uint32_t pick, const char *path) {
+    hn_tunable t;
+    hn_strbuf device, text;
+    hn_arena scratch;
+    uint32_t step;
+    fixture *w = (fixture *)x;
+    hn_arena_init(&scratch);
+    hn_strbuf_init(&device);
+    hn_strbuf_init(&text);
+    EXPECT_OK(
+        hn_tunable_identify(&w->d, &w->d.levels[0].target, kernel_of(x, 0, &step), &w->arena, &t));
+    EXPECT_OK(hn_tunable_complete(&t, &w->arena));
+    EXPECT_OK(hn_driver_tuning_device(&w->d, &w->d.levels[0].target, &device));
+    hn_form_timing forms[HN_VARIANTS_MAX];
+    memset(forms, 0, sizeof forms);
+    EXPECT(t.set.count >= 2);
+    for (uint32_t k = 0; k < t.set.count; k++) {
+        const double ns = k == pick ? 100 : 200;
+        forms[k] = (hn_form_timing){
+            .form = t.names[k], .median_ns = ns, .low_ns = ns, .high_ns = ns, .samples = 9};
+    }
+    const hn_tuning_record r = {.kernel = t.name,
+                                .digest = t.id.digest,
+                                .device = hn_strbuf_str(&device),
+                                .forms = forms,
+                                .form_count = t.set.count,
+                                .pick = pick,
+                                .how = HN_TUNING_TIMED,
+                                .tool = HN_STR("test")};
+    EXPECT_OK(hn_tuning_record_check(&r));
+    hn_tuning_record_print(&r, &text);
+    FILE *f = fopen(path, "w");
+    EXPECT(f && fputs(text.ptr, f) >= 0);
+    if (f) fclose(f);
+    hn_strbuf_deinit(&device);
+    hn_strbuf_deinit(&text);
+    hn_arena_deinit(&scratch);
+}
+
+static void name_of(const fixture *x, char out[24]) {
+    uint32_t step;
+    (void)kernel_of(x, 0, &step);
+    memcpy(out, x->d.levels[0].step_kernels[step].name, 24);
+}
+
+/* The name of the kernel's text when a file says form `pick`. */
+static void picked_name(uint32_t pick, const char *file, char out[24], uint32_t *out_decided) {
+    const hn_compile_options plain = {.threads = 2}, tuned = {.threads = 2, .tuning = file};
+    fixture x;
+    begin(&x, sum, &plain);
+    write_record(&x, pick, file);
+    end(&x);
+    begin(&x, sum, &tuned);
+    name_of(&x, out);
+    *out_decided = x.d.picks->decided.count;
+    end(&x);
+}
+
+TEST(a_record_decides_and_the_model_of_costs_where_there_is_none) {
+    char dir[] = "/tmp/henry_tuning_XXXXXX", file[64], guess[24], names[2][24];
+    uint32_t decided;
+    fixture x;
+    EXPECT(mkdtemp(dir) != NULL);
+    snprintf(file, sizeof file, "%s/t.json", dir);
+    begin(&x, sum, &(hn_compile_options){.threads = 2});
+    name_of(&x, guess);
+    EXPECT_INT(x.d.picks->decided.count, 0);
+    end(&x);
+    for (uint32_t k = 0; k < 2; k++) {
+        picked_name(k, file, names[k], &decided);
+        EXPECT_INT(decided, 1);
+    }
+    EXPECT(strcmp(names[0], names[1]) != 0);
+    /* a record of another number of threads is of another device */
+    begin(&x, sum, &(hn_compile_options){.threads = 3, .tuning = file});
+    EXPECT_INT(x.d.picks->decided.count, 0);
+    end(&x);
+    /* what is measured has no say where results must not depend on it */
+    begin(&x, sum, &(hn_compile_options){.threads = 2, .tuning = file, .deterministic = true});
+    EXPECT_INT(x.d.picks->decided.count, 0);
+    end(&x);
+    unlink(file);
+    rmdir(dir);
+}
+
+/* ---- what is timed ---- */
+
+/* Two equal sums, one behind the other. */
+static const char two_sums[] =
+    "input user %x : f32[1, 40] \"x\"\n input user %w : f32[40, 2800] \"w\"\n input user %e : "
+    "f32[90] \"e\"\n %a = aten.mm.default(%x, %w) : f32[1, 2800]\n %b = aten.view.default(%a, [70, "
+    "40]) : f32[70, 40]\n %c = sum(%b, dims=[0], keepdim=true)\n %d = aten.mm.default(%c, %w) : "
+    "f32[1, 2800]\n %f = aten.view.default(%d, [70, 40]) : f32[70, 40]\n %h = sum(%f, dims=[0], "
+    "keepdim=true)\n %y = aten.mm.default(%h, %w) : f32[1, 2800]\n %g = exp(%e)\n output user %y "
+    "\"y\"\n output user %g \"g\"";
+
+static const hn_tuned_kernel *launched(const hn_tune_report *r, uint32_t times) {
+    for (uint32_t k = 0; k < r->kernel_count; k++)
+        if (r->kernels[k].launches == times && r->kernels[k].form_count > 1) return &r->kernels[k];
+    HN_TEST_FAIL("no kernel of several forms is launched %u times", times);
+    return r->kernels;
+}
+
+TEST(equal_kernels_are_timed_once_and_known_ones_not_at_all) {
+    char dir[] = "/tmp/henry_tuning_XXXXXX", command[80];
+    const hn_compile_options options = {.threads = 1, .tune = HN_TUNE_MISSING};
+    fixture x;
+    EXPECT(mkdtemp(dir) != NULL);
+    for (int round = 0; round < 2; round++) {
+        begin_in(&x, two_sums, &options, dir);
+        const hn_tune_report *r = x.d.tuned;
+        const hn_tuned_kernel *k = launched(r, 2);
+        EXPECT_INT(k->how, round ? HN_TUNED_KNOWN : HN_TUNED_NOW);
+        EXPECT_STR(k->why, round ? "the cache" : "");
+        EXPECT(round ? !r->timed_calls : r->timed_calls > 0);
+        EXPECT(round ? !r->timed_kernels : r->timed_kernels > 0);
+        EXPECT(r->is_complete);
+        EXPECT(k->forms[k->pick].samples > 0 && k->forms[k->pick].median_ns > 0);
+        EXPECT(strstr(r->records, "\"record\":") == r->records + 1);
+        EXPECT(x.d.picks->decided.count > 0);
+        end(&x);
+    }
+    snprintf(command, sizeof command, "rm -rf %s", dir);
+    EXPECT_INT(system(command), 0);
+}
+
+TEST(a_budget_that_is_over_leaves_the_guess) {
+    fixture x;
+    begin(&x, sum,
+          &(hn_compile_options){.threads = 1, .tune = HN_TUNE_MISSING, .tune_budget_ns = 1});
+    const hn_tuned_kernel *k = launched(x.d.tuned, 1);
+    EXPECT(!x.d.tuned->is_complete);
+    EXPECT_INT(k->how, HN_TUNED_GUESS);
+    EXPECT_STR(k->why, "the budget was over");
+    EXPECT_INT(k->pick, 0);
+    EXPECT_INT(x.d.tuned->timed_calls, 0);
+    EXPECT_INT(x.d.tuned->records_len, 0);
+    end(&x);
+}
+
+TEST(reports_join) {
+    const hn_compile_options options = {.threads = 1, .tune = HN_TUNE_MISSING, .tune_budget_ns = 1};
+    fixture x, y;
+    begin(&x, sum, &options);
+    begin(&y, two_sums, &options);
+    const uint32_t kernels = x.d.tuned->kernel_count + y.d.tuned->kernel_count;
+    EXPECT_OK(hn_tune_report_join(x.d.tuned, y.d.tuned));
+    y.d.tuned = NULL;
+    EXPECT_INT(x.d.tuned->kernel_count, kernels);
+    EXPECT_STR(x.d.tuned->kernels[0].name, "total");
+    end(&x);
+    end(&y);
+}
+
+TEST_MAIN
