@@ -1,10 +1,10 @@
 """Peak memory of a training step of GPT-2 on the CPU: Henry, PyTorch eager and Inductor.
 
-    training_memory.py export DIRECTORY [--small]   writes DIRECTORY/model.pt2, input_K.npy, output_0.npy (the loss)
-    training_memory.py eager|inductor [--small]     prints the peak
-    training_memory.py henry MODEL.pt2 HENRY        the same of Henry's program, from its memory plan
+    training_memory.py export DIRECTORY [--small] [--tokens=N]   writes DIRECTORY/model.pt2, input_K.npy, output_0.npy (the loss)
+    training_memory.py eager|inductor [--small] [--tokens=N]     prints the peak
+    training_memory.py henry MODEL.pt2 HENRY                     the same of Henry's program, from its memory plan
 
-The step is the forward pass, the loss and the backward pass; batch 4, 256 tokens, f32, no dropout. Gradients are its
+The step is the forward pass, the loss and the backward pass; 1024 tokens in sequences of N (256), f32, no dropout. Gradients are its
 results. What counts is the peak of all memory beyond weights and gradients, which every implementation has: the most
 bytes that are allocated at a time, less those of weights and gradients. For PyTorch these are the events of its CPU
 allocator ("[memory]" of the profiler), so memory of its libraries is not in it. For Henry it is the plan: workspace
@@ -17,10 +17,10 @@ import subprocess
 import sys
 import tempfile
 
-BATCH, TOKENS, SEED = 4, 256, 7
+ALL_TOKENS, SEED = 1024, 7
 
 
-def make_model(small):
+def make_model(small, tokens):
     """GPT-2 as published (124M: 12 layers, 768 wide, 12 heads, tied embeddings), with random weights."""
     import torch
     from torch.nn import functional
@@ -61,19 +61,19 @@ def make_model(small):
     for value in model.parameters():
         if value.dim() > 1:
             torch.nn.init.normal_(value, std=0.02)
-    return model, torch.randint(0, vocabulary, (BATCH, TOKENS))
+    return model, torch.randint(0, vocabulary, (ALL_TOKENS // tokens, tokens))
 
 
 def loss_of(model, ids):
     return model(ids)
 
 
-def export(folder, small):
+def export(folder, small, tokens):
     import numpy as np
     import torch
     from torch.fx.experimental.proxy_tensor import make_fx
 
-    model, ids = make_model(small)
+    model, ids = make_model(small, tokens)
     names = [name for name, _ in model.named_parameters()]
     values = [value.detach() for _, value in model.named_parameters()]
 
@@ -116,11 +116,11 @@ def peak_of(run):
     return most, live
 
 
-def torch_peak(kind, small):
+def torch_peak(kind, small, tokens):
     import torch
 
     torch.set_num_threads(2)
-    model, ids = make_model(small)
+    model, ids = make_model(small, tokens)
     run = loss_of
     if kind == "inductor":
         run = torch.compile(loss_of)
@@ -159,12 +159,13 @@ def henry_peak(path, henry):
 
 
 def main():
-    words = [w for w in sys.argv[1:] if w != "--small"]
+    words = [w for w in sys.argv[1:] if not w.startswith("--")]
     small = "--small" in sys.argv
+    tokens = next((int(w[9:]) for w in sys.argv if w.startswith("--tokens=")), 256)
     if words[:1] == ["export"] and len(words) == 2:
-        return export(pathlib.Path(words[1]), small)
+        return export(pathlib.Path(words[1]), small, tokens)
     if words[:1] in (["eager"], ["inductor"]):
-        return torch_peak(words[0], small)
+        return torch_peak(words[0], small, tokens)
     if words[:1] == ["henry"] and len(words) == 3:
         return henry_peak(words[1], words[2])
     sys.exit(__doc__)

@@ -93,6 +93,7 @@ static hn_status rewrite_call(calls *c, hn_item i) {
     const hn_operation *o = hn_operation_of(c->s->options->limits->operations, c->s->p, call);
     if (!o) return NULL; /* the host's, without loops: no product or convolution */
     HN_TRY(calls_take_epilogues(c, i, o));
+    HN_TRY(calls_take_copies(c, i, o));
     return o->does & HN_DOES_SCALE ? calls_take_scale(c, i) : NULL;
 }
 

@@ -10,7 +10,8 @@
  *
  * Patterns over scalar ops say what an operation can do. Every load of the result must have the
  * same of it behind it; the loops then load what the operation has made. A loop that only copies is
- * left out, and the operation writes where it did. A residual must be in memory before the call.
+ * left out, and the operation writes where it did (copied.c). A residual must be in memory before
+ * the call.
  *
  * Loops round 16-bit floats between their ops, and compute some in f32. An operation that rounds
  * only at its end takes such an activation as well: casts between the two are passed over. Of
@@ -284,23 +285,6 @@ static bool is_there(const reading *r, hn_buf b) {
     return !r->c->uses[b].writers || r->c->uses[b].writer < r->i;
 }
 
-/* Whether the call can know a number that loop `reader` behind it uses: no item between them
- * defines a symbol of it. */
-static bool is_known(const reading *r, hn_expr e, hn_item reader) {
-    for (hn_item k = r->i + 1; k < reader; k++) {
-        const hn_item_info *item = calls_item(r->c, k);
-        if (item->kind == HN_ITEM_DEFINE && hn_sym_uses(sym_of(r), e, item->symbol)) return false;
-    }
-    return true;
-}
-
-static bool is_known_place(const reading *r, hn_expr offset, const hn_expr *strides,
-                           hn_item reader) {
-    bool known = is_known(r, offset, reader);
-    for (uint32_t d = 0; d < r->space.count; d++) known = known && is_known(r, strides[d], reader);
-    return known;
-}
-
 /* A stage that combines what is behind the load so far with other memory. */
 static void take_side(const reading *r, const hn_loop *loop, tail *t, stage k, hn_op op,
                       hn_sid *at) {
@@ -309,7 +293,7 @@ static void take_side(const reading *r, const hn_loop *loop, tail *t, stage k, h
     hn_sid other = op_of(loop, user)->args[op_of(loop, user)->args[0] == *at];
     call_side side;
     if (other == *at || !side_of(r, loop, t->load, other, &side) ||
-        !is_known_place(r, side.offset, side.strides, t->item))
+        !calls_knows_place(r->c, r->i, &r->space, &side, t->item))
         return;
     if (k == STAGE_RESIDUAL ? !is_whole(r, &side) || !is_there(r, side.buffer)
                             : !is_of_channels(r, &side))
@@ -378,14 +362,6 @@ static bool takes_anything(const tail *t) {
 
 /* --- taking it --- */
 
-/* Strides as parameters of the call. Where there is one element it keeps the stride of the
- * result. */
-static void put_strides(const reading *r, const hn_expr *strides, hn_expr *out) {
-    for (uint32_t d = 0; d < r->space.count; d++)
-        out[d] =
-            hn_sym_is_value(sym_of(r), r->space.extents[d], 1) ? r->space.strides[d] : strides[d];
-}
-
 static void take_operand(hn_extern *call, uint32_t operand, const call_side *side) {
     call->operands[operand] =
         (struct hn_extern_operand){.buffer = side->buffer, .offset_elems = side->offset};
@@ -402,8 +378,8 @@ static void fill_call(const reading *r, const tail *t) {
     if (t->root[STAGE_SHIFT]) take_operand(call, 3, &t->side[STAGE_SHIFT]);
     if (t->root[STAGE_RESIDUAL]) {
         take_operand(call, 4, &t->side[STAGE_RESIDUAL]);
-        put_strides(r, t->side[STAGE_RESIDUAL].strides,
-                    &call->params[is_conv ? HN_CONV_RESIDUAL : HN_MATMUL_RESIDUAL]);
+        calls_put_strides(r->c, &r->space, t->side[STAGE_RESIDUAL].strides,
+                          &call->params[is_conv ? HN_CONV_RESIDUAL : HN_MATMUL_RESIDUAL]);
         r->c->uses[t->side[STAGE_RESIDUAL].buffer].readers++;
     }
     if (t->root[STAGE_ACTIVATION])
@@ -484,73 +460,9 @@ static hn_status take(reading *r) {
     return NULL;
 }
 
-/* Whether elements that are neighbours in memory are so in the new place as well. */
-static bool keeps_rows(const reading *r, const hn_expr *strides) {
-    for (uint32_t d = 0; d < r->space.count; d++)
-        if (hn_sym_is_value(sym_of(r), r->space.strides[d], 1) &&
-            !hn_sym_is_value(sym_of(r), r->space.extents[d], 1) &&
-            !hn_sym_is_value(sym_of(r), strides[d], 1))
-            return false;
-    return true;
-}
-
 static bool allows(const reading *r, const char *rule) {
     return sched_allows(r->c->s, rule, calls_item(r->c, r->i)->origin,
                         calls_item(r->c, r->c->uses[r->result].reader[0])->origin);
-}
-
-/* Nothing else writes `to` between the call and the copy. */
-static bool is_next_writer(const reading *r, hn_buf to, hn_item copy) {
-    enum { ITEMS_MAX = 64 }; /* so far apart they are not looked at */
-    if (r->c->uses[to].writers == 1) return true;
-    if (copy - r->i > ITEMS_MAX) return false;
-    for (hn_item i = r->i + 1; i < copy; i++) {
-        const hn_item_info *item = calls_item(r->c, i);
-        if (r->c->dead[i]) continue;
-        if (item->to == to || (item->kind == HN_ITEM_LOOP && (item->loop->store.buffer == to ||
-                                                              item->loop->indices.buffer == to)))
-            return false;
-        for (uint32_t k = 0; item->kind == HN_ITEM_EXTERN && k < item->ext->operand_count; k++)
-            if (item->ext->operands[k].buffer == to) return false;
-    }
-    return true;
-}
-
-/* The operation writes where a loop would copy its result to. `keeps`: rows must stay rows, since
- * to store each element by itself takes the operation longer than the loop. */
-static hn_status take_copy(reading *r, bool keeps, uint32_t *out_origin, bool *out_taken) {
-    use *u = &r->c->uses[r->result];
-    const hn_item_info *item = calls_item(r->c, u->reader[0]);
-    hn_loop cut;
-    *out_taken = false;
-    if (u->readers != 1 || item->kind != HN_ITEM_LOOP || item->loop->kind != HN_LOOP_POINTWISE ||
-        item->loop->store.mode != HN_STORE_SET)
-        return NULL;
-    const hn_loop *loop = item->loop;
-    hn_buf to = loop->store.buffer;
-    loop_access by, what;
-    hn_expr strides[CALL_DIMS_MAX];
-    if (loop->body.count != 2 || op_of(loop, 1)->kind != HN_SOP_LOAD ||
-        r->c->s->p->buffers.items[to].dtype != r->dtype || !is_next_writer(r, to, u->reader[0]))
-        return NULL;
-    HN_TRY(loop_cut(r->c->s, loop, r->space.extents, r->space.count, &cut));
-    if (!loop_access_of(r->c->s, &cut, op_of(&cut, 1)->index, &by) ||
-        !loop_access_of(r->c->s, &cut, cut.store.index, &what) ||
-        !loop_strides_of(r->c->s, &r->space, &cut, &by, &what, strides, NULL) ||
-        (keeps && !keeps_rows(r, strides)) ||
-        !is_known_place(r, what.rest, strides, u->reader[0]) ||
-        !allows(r, "a call writes where its result would be copied to (epilogue.c)"))
-        return NULL;
-    hn_expr *own = &r->call->params[r->call->kind == HN_EXTERN_CONV ? HN_CONV_OUT : HN_MATMUL_OUT];
-    put_strides(r, strides, own);
-    r->call->operands[0] =
-        (struct hn_extern_operand){.buffer = to, .offset_elems = what.rest, .written = true};
-    *out_origin = op_of(loop, 1)->origin;
-    *out_taken = true;
-    r->c->dead[u->reader[0]] = true;
-    if (r->c->uses[to].writers == 1) r->c->uses[to].writer = r->i;
-    *u = (use){0};
-    return NULL;
 }
 
 /* --- entry --- */
@@ -640,15 +552,19 @@ static hn_status take_round(calls *c, hn_item i, const hn_operation *o, bool *ou
                  .dtype = c->s->p->buffers.items[call->operands[0].buffer].dtype,
                  .tails = tails};
     bool takes;
-    uint32_t copied = 0;
     *out_again = false;
     if (c->s->p->buffers.items[r.result].kind != HN_BUFFER_TEMP) return NULL;
     if (!has_good_readers(&r)) return refuse(&r, HN_REFUSED_READ_TOO);
     result_space(call, &r.space);
     HN_TRY(take_tails(&r, &takes));
-    if (takes || !is_narrow(r.dtype))
-        HN_TRY(take_copy(&r, !takes || !(o->does & HN_DOES_STRIDES), &copied, out_again));
-    return hn_origins_add(c->s->arena, &call->origins, copied);
+    if (!takes && is_narrow(r.dtype)) return NULL;
+    return calls_take_copy(
+        c,
+        &(call_result){.i = i,
+                       .strides = call->kind == HN_EXTERN_CONV ? HN_CONV_OUT : HN_MATMUL_OUT,
+                       .space = r.space,
+                       .keeps_rows = !takes || !(o->does & HN_DOES_STRIDES)},
+        out_again);
 }
 
 hn_status calls_take_epilogues(calls *c, hn_item i, const hn_operation *o) {

@@ -134,14 +134,28 @@ static bool walk_dim(walk *w, uint32_t dim, hn_expr *out_stride) {
     return true;
 }
 
+/* The last dimension that is not done; what is left of a variable belongs to the one that goes on
+ * where it stands in memory, such as the head beside the columns. CALL_DIMS_MAX: there is none. */
+static uint32_t next_dim(const walk *w, const bool *done) {
+    for (uint32_t dim = w->of->count; dim-- > 0;)
+        if (!done[dim] && (!w->rest.extent ||
+                           (w->of->strides[dim] == w->rest.by && !is_one(w, w->of->extents[dim]))))
+            return dim;
+    return CALL_DIMS_MAX;
+}
+
 bool loop_strides_of(sched *s, const call_space *of, const hn_loop *loop, const loop_access *by,
                      const loop_access *what, hn_expr *out_strides, uint32_t *out_owner) {
     walk w = {.s = s, .of = of, .loop = loop, .by = by, .what = what, .owner = out_owner};
     uint32_t rank = loop->rank + loop->red_rank;
     if (by->rest != of->offset) return false;
     for (uint32_t d = 0; d < rank && out_owner; d++) out_owner[d] = UINT32_MAX;
-    for (uint32_t dim = of->count; dim-- > 0;)
-        if (!walk_dim(&w, dim, &out_strides[dim])) return false;
+    bool done[CALL_DIMS_MAX] = {0};
+    for (uint32_t k = 0; k < of->count; k++) {
+        const uint32_t dim = next_dim(&w, done);
+        if (dim == CALL_DIMS_MAX || !walk_dim(&w, dim, &out_strides[dim])) return false;
+        done[dim] = true;
+    }
     if (w.rest.extent) return false;
     for (uint32_t d = 0; d < rank; d++)
         if (!w.used[d] && !is_one(&w, hn_sym_symbol_extent(s->sym, loop->vars[d]))) return false;
