@@ -47,7 +47,9 @@ typedef struct hn_tuned_kernel {
     const char *target; /* "x86-64-v3" */
     const char *sizes;  /* "s0=64 s1=8"; "": all its sizes are known */
     uint32_t launches;  /* of a run */
-    double share;       /* of the kernels' time, as the model of costs has it: 0 to 1 */
+    /* of the kernels' time, at the sizes that are expected, as the model of costs has it: 0 to 1; at
+     * other sizes 0 */
+    double share;
     hn_tuned_how how;
     const char
         *why; /* of GUESS: "it has one form"; of KNOWN where the records were: "the cache"; "" */

@@ -35,7 +35,7 @@ static hn_status copy_timing(hn_arena *arena, const hn_form_timing *f, hn_tuned_
 
 /* The form that the model of costs puts in front. */
 static bool is_guess(const hn_tune_job *job, const hn_form_name *form) {
-    return hn_form_name_eq(&job->entries[0].name, form);
+    return hn_form_name_eq(&job->entries.items[0].v.name, form);
 }
 
 static hn_status copy_record(hn_arena *arena, const hn_tune_job *job, hn_tuned_kernel *out) {
@@ -59,14 +59,14 @@ static hn_status copy_record(hn_arena *arena, const hn_tune_job *job, hn_tuned_k
 
 static hn_status copy_forms(hn_arena *arena, const hn_tune_job *job, hn_tuned_kernel *out) {
     hn_tuned_form *forms;
-    HN_NEW(arena, forms, job->entry_count);
-    for (uint32_t k = 0; k < job->entry_count; k++) {
-        const hn_form_timing timing = {.form = job->entries[k].name,
-                                       .predicted_ns = job->entries[k].ns};
+    HN_NEW(arena, forms, job->entries.count);
+    for (uint32_t k = 0; k < job->entries.count; k++) {
+        const hn_variant *v = &job->entries.items[k].v;
+        const hn_form_timing timing = {.form = v->name, .predicted_ns = v->ns};
         HN_TRY(copy_timing(arena, &timing, &forms[k]));
     }
     out->forms = forms;
-    out->form_count = job->entry_count;
+    out->form_count = job->entries.count;
     return NULL;
 }
 
@@ -74,7 +74,7 @@ static hn_status copy_sizes(hn_driver *d, hn_arena *arena, const hn_tune_job *jo
                             const char **out) {
     hn_strbuf text;
     hn_strbuf_init(&text);
-    const hn_variant_sizes *all = &job->kernel->t.sizes;
+    const hn_variant_sizes *all = &job->kernel->sizes;
     for (uint32_t k = 0; k < all->symbol_count; k++)
         hn_strbuf_printf(&text, "%s" HN_STR_FMT "=%" PRId64, k ? " " : "",
                          HN_STR_ARG(hn_sym_symbol_name(d->sym, all->symbols[k])),
@@ -91,7 +91,7 @@ static hn_status copy_kernel(hn_driver *d, hn_arena *arena, const hn_tune_job *j
     const hn_tunable *t = &job->kernel->t;
     hn_digest_hex(&t->id.digest, hex);
     *out = (hn_tuned_kernel){.launches = job->kernel->launches,
-                             .share = all_ns > 0 ? job->predicted_ns / all_ns : 0,
+                             .share = all_ns > 0 && !job->sample ? job->predicted_ns / all_ns : 0,
                              .how = job->how};
     HN_TRY(copy_text(arena, t->name, &out->name));
     HN_TRY(copy_text(arena, hn_str_of(hex), &out->digest));

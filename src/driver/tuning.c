@@ -11,8 +11,8 @@
 #include <string.h>
 
 static const int64_t default_budget_ns = INT64_C(30000000000);
-/* Of one race: enough for the rounds that order two forms a tenth apart; no more than it is worth. */
-enum { RACE_LEAST_NS = 30000000, RACE_MOST_NS = 1000000000 };
+/* Of one kernel: enough for the rounds that order two forms a tenth apart; no more than it is worth. */
+static const int64_t kernel_least_ns = 60000000, kernel_most_ns = INT64_C(4000000000);
 
 typedef struct tuning {
     hn_driver *d;
@@ -29,7 +29,7 @@ static int64_t time_left(const tuning *x) { return x->budget_ns - (hn_now_ns() -
 /* ---- what is known ---- */
 
 static hn_ref_sizes sizes_of(const hn_tune_job *job) {
-    return hn_variant_sizes_at(&job->kernel->t.sizes, job->sample);
+    return hn_variant_sizes_at(&job->kernel->sizes, job->sample);
 }
 
 static bool is_at(const hn_tuning_record *r, const hn_tune_job *job) {
@@ -88,19 +88,7 @@ static hn_status set_aside(tuning *x, hn_tune_job *job, hn_status status) {
 }
 
 static hn_status submit(tuning *x, hn_tune_job *job) {
-    const hn_tunable *t = &job->kernel->t;
-    const hn_device_kind kind = t->of.target->kind->device;
-    if (job->race) return NULL;
-    job->options = (hn_forms_options){.sizes = sizes_of(job),
-                                      .forms = job->forms,
-                                      .count = job->form_count,
-                                      .device = {.kind = kind},
-                                      .threads = (int)t->of.threads};
-    hn_status status =
-        hn_forms_race_begin(x->d, t->of.target, t->of.kernel, &job->options, &job->race);
-    hn_arena_reset(&x->d->scratch);
-    if (status) job->race = NULL;
-    return set_aside(x, job, status);
+    return job->race ? NULL : set_aside(x, job, hn_tune_race_begin(x->d, job));
 }
 
 /* At the first sizes: forms of others are mostly the same. */
@@ -122,100 +110,93 @@ static bool has_no_core_left(const tuning *x) {
 
 static void wait_for_compilers(tuning *x) {
     for (uint32_t k = 0; k < x->jobs.count && time_left(x) > x->budget_ns / 2; k++)
-        if (x->jobs.items[k]->race) hn_forms_race_wait(x->jobs.items[k]->race);
+        if (x->jobs.items[k]->race) hn_tune_race_wait(x->jobs.items[k]);
 }
 
 /* The job's part of what is left, by its share of what is left to do. */
 static int64_t budget_of(const tuning *x, const hn_tune_job *job) {
     const double share = x->left_ns > 0 ? job->predicted_ns / x->left_ns : 1;
     const double ns = (double)time_left(x) * share;
-    return ns < RACE_LEAST_NS ? RACE_LEAST_NS : ns > RACE_MOST_NS ? RACE_MOST_NS : (int64_t)ns;
+    return ns < (double)kernel_least_ns  ? kernel_least_ns
+           : ns > (double)kernel_most_ns ? kernel_most_ns
+                                         : (int64_t)ns;
 }
 
 /* ---- records ---- */
 
 /* Texts of records are printable ASCII, and not long. */
-static hn_status put_text(tuning *x, const char *text, size_t len, hn_str *out) {
-    if (len > HN_TUNING_TEXT_MAX) len = HN_TUNING_TEXT_MAX;
-    char *copy = hn_arena_strndup(&x->d->arena, text, len);
+static hn_status put_text(tuning *x, hn_str text, hn_str *out) {
+    const size_t len = text.len > HN_TUNING_TEXT_MAX ? HN_TUNING_TEXT_MAX : text.len;
+    char *copy = hn_arena_strndup(&x->d->arena, text.ptr, len);
     if (!copy) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory for a tuning record");
     for (size_t k = 0; k < len; k++)
-        if (copy[k] < ' ' || copy[k] > '~') copy[k] = copy[k] == '\n' ? ' ' : '?';
+        if (copy[k] < ' ' || copy[k] > '~') copy[k] = '?';
     *out = (hn_str){copy, len};
     return NULL;
 }
 
-static hn_status fill_forms(tuning *x, const hn_tune_job *job, const hn_bench_report *report,
-                            hn_tuning_record *r) {
-    const hn_form_name *planned = &job->kernel->t.planned.name;
-    HN_NEW(&x->d->arena, r->forms, job->entry_count);
-    r->form_count = job->entry_count;
-    for (uint32_t k = 0; k < job->entry_count; k++) {
-        const hn_variant *v = &job->entries[k];
-        r->forms[k] =
-            (hn_form_timing){.form = v->name,
-                             .predicted_ns = isfinite(v->ns) && v->ns > 0 ? v->ns : 0,
-                             .is_extra = job->has_extra && hn_form_name_eq(&v->name, planned)};
-    }
-    for (uint32_t k = 0; k < report->count; k++) {
-        const hn_bench_result *result = &report->results[k];
-        hn_form_timing *f = &r->forms[k];
-        if (result->state == HN_BENCH_DROPPED) {
-            HN_TRY(put_text(x, result->why, strlen(result->why), &f->dropped));
-            continue;
-        }
-        f->samples = result->samples ? result->samples : 1;
-        f->median_ns = result->median_ns;
-        f->low_ns = result->low_ns, f->high_ns = result->high_ns;
+/* What was timed, then the rest of the set. */
+static hn_status fill_forms(tuning *x, const hn_tune_job *job, hn_tuning_record *r) {
+    HN_NEW(&x->d->arena, r->forms, job->entries.count);
+    for (uint32_t k = 0; k < job->entries.count; k++) {
+        const hn_tune_entry *e = &job->entries.items[k];
+        if (e->is_extra && !e->samples) continue;
+        r->forms[r->form_count++] =
+            (hn_form_timing){.form = e->v.name,
+                             .samples = e->samples,
+                             .median_ns = e->median_ns,
+                             .low_ns = e->low_ns,
+                             .high_ns = e->high_ns,
+                             .predicted_ns = isfinite(e->v.ns) && e->v.ns > 0 ? e->v.ns : 0,
+                             .is_extra = e->is_extra,
+                             .dropped = e->dropped};
     }
     return NULL;
 }
 
-static hn_status fill_record(tuning *x, const hn_tune_job *job, const hn_bench_report *report,
+static hn_status fill_record(tuning *x, const hn_tune_job *job, uint32_t pick, hn_tuning_how how,
                              hn_tuning_record *r) {
     const hn_tunable *t = &job->kernel->t;
     const hn_ref_sizes sizes = sizes_of(job);
     *r = (hn_tuning_record){.digest = t->id.digest,
                             .size_count = sizes.count,
-                            .pick = report->winner,
-                            .how = HN_TUNING_TIMED,
+                            .how = how,
                             .tool = HN_STR("henry " HENRY_VERSION_STRING)};
-    HN_TRY(put_text(x, t->name.ptr, t->name.len, &r->kernel));
+    HN_TRY(put_text(x, t->name, &r->kernel));
     for (uint32_t k = 0; k < sizes.count; k++) {
-        const hn_str name = hn_sym_symbol_name(x->d->sym, sizes.symbols[k]);
-        HN_TRY(put_text(x, name.ptr, name.len, &r->symbols[k]));
+        HN_TRY(put_text(x, hn_sym_symbol_name(x->d->sym, sizes.symbols[k]), &r->symbols[k]));
         r->sizes[k] = sizes.values[k];
     }
     HN_TRY(hn_driver_picks_device(x->d, job->kernel->level, &r->device));
-    return fill_forms(x, job, report, r);
+    HN_TRY(fill_forms(x, job, r));
+    while (!hn_form_name_eq(&r->forms[r->pick].form, &job->entries.items[pick].v.name)) r->pick++;
+    return hn_tuning_record_check(r);
 }
 
-static hn_status keep(tuning *x, hn_tune_job *job, const hn_bench_report *report) {
+static hn_status keep(tuning *x, hn_tune_job *job, uint32_t pick, hn_tuning_how how) {
     hn_tuning_record r;
-    HN_TRY(fill_record(x, job, report, &r));
-    HN_TRY(hn_tuning_record_check(&r));
+    HN_TRY(fill_record(x, job, pick, how, &r));
     HN_TRY(note_record(x, job, &r));
     job->how = HN_TUNED_NOW;
-    job->timed_calls = report->timed_calls;
     const hn_tuning_record *const list[] = {job->record};
+    HN_TRY(hn_tune_tables_add(x->d, job));
     return hn_picks_keep(x->places.cache, list, 1);
 }
 
 /* ---- the whole ---- */
 
 static hn_status race(tuning *x, hn_tune_job *job) {
-    hn_bench_report *report = NULL;
+    uint32_t pick;
+    hn_tuning_how how;
+    char name[HN_TUNING_TEXT_MAX];
     HN_TRY(submit(x, job));
     if (!job->race) return NULL;
-    hn_forms_race_wait(job->race);
+    hn_tune_race_wait(job);
     if (time_left(x) <= 0) return NULL;
     const int64_t begin = hn_now_ns();
-    const hn_bench_options bench = {.budget_ns = budget_of(x, job)};
-    hn_status status = hn_forms_race_run(job->race, &bench, &report);
-    if (!status) status = keep(x, job, report);
-    hn_bench_report_destroy(report);
-    char name[HN_TUNING_TEXT_MAX];
-    snprintf(name, sizeof name, "tune " HN_STR_FMT, HN_STR_ARG(job->kernel->t.name));
+    hn_status status = hn_tune_race_run(x->d, job, budget_of(x, job), &pick, &how);
+    if (!status) status = keep(x, job, pick, how);
+    snprintf(name, sizeof name, HN_STR_FMT, HN_STR_ARG(job->kernel->t.name));
     hn_trace_span("tune", name, begin, hn_now_ns());
     return set_aside(x, job, status);
 }
@@ -225,8 +206,7 @@ static hn_status race_all(tuning *x) {
         hn_tune_job *job = x->jobs.items[k];
         if (!is_wanted(job)) continue;
         if (time_left(x) > 0) HN_TRY(race(x, job));
-        hn_forms_race_end(job->race);
-        job->race = NULL;
+        hn_tune_race_end(job);
         x->left_ns -= job->predicted_ns;
         if (!is_wanted(job)) continue;
         job->why = "the budget was over";
@@ -241,7 +221,7 @@ static hn_status time_forms(tuning *x) {
     hn_status status = submit_first(x);
     if (!status && has_no_core_left(x)) wait_for_compilers(x);
     if (!status) status = race_all(x);
-    for (uint32_t k = 0; k < x->jobs.count; k++) hn_forms_race_end(x->jobs.items[k]->race);
+    for (uint32_t k = 0; k < x->jobs.count; k++) hn_tune_race_end(x->jobs.items[k]);
     hn_scope_destroy(x->d->scope);
     x->d->scope = around;
     return status;
@@ -270,6 +250,9 @@ hn_status hn_driver_tune(hn_driver *d) {
         .d = d, .begin_ns = hn_now_ns(), .budget_ns = budget > 0 ? budget : default_budget_ns};
     if (HN_OPT(&d->options, tune) == HN_TUNE_KNOWN || hn_driver_picks_are_off(d)) return NULL;
     HN_TRY(tune(&x));
+    d->metrics.values[HN_METRIC_KERNELS_TUNED] = d->tuned->timed_kernels;
+    d->metrics.values[HN_METRIC_TUNING_RUNS] = (int64_t)d->tuned->timed_calls;
+    d->metrics.values[HN_METRIC_TUNING_NS] = d->tuned->elapsed_ns;
     if (!d->on_tuned) return NULL;
     return d->on_tuned(d->tuned_user, (hn_str){d->tuned->records, d->tuned->records_len},
                        d->tuned->is_complete);

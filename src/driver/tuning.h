@@ -1,5 +1,5 @@
-/* tuning.h: the kernels of a schedule are timed in their forms: tuning.c, tuning_jobs.c; what came
- * out as a report: tuned.c. */
+/* tuning.h: the kernels of a schedule are timed in their forms: tuning.c, tuning_jobs.c,
+ * tuning_race.c; what came out as a report: tuned.c; as rows of metric tables: tuning_tables.c. */
 #ifndef HN_DRIVER_TUNING_H
 #define HN_DRIVER_TUNING_H
 
@@ -10,26 +10,41 @@
 /* A kernel, with all its equals. */
 typedef struct hn_tune_kernel {
     hn_tunable t;
+    hn_variant_sizes sizes; /* at which it is timed */
+    hn_variants all;        /* the forms that are worth a look at any of these */
     hn_driver_level *level;
     uint32_t launches;
 } hn_tune_kernel;
 
-/* One at one set of sizes. */
+/* A form at one set of sizes. */
+typedef struct hn_tune_entry {
+    hn_variant v;  /* `ns`: expected there; 0: it cannot be had */
+    bool is_extra; /* no part of the set of the kernel */
+    bool was_raced;
+    uint32_t samples; /* 0: it was not timed */
+    double median_ns, low_ns, high_ns;
+    hn_str dropped; /* why it failed; empty: it did not */
+} hn_tune_entry;
+
+/* A kernel at one set of sizes. */
 typedef struct hn_tune_job {
     hn_tune_kernel *kernel;
-    uint32_t sample;     /* of kernel->t.sizes; 0: the sizes that are expected */
+    uint32_t sample;     /* of kernel->sizes; 0: the sizes that are expected */
     double predicted_ns; /* of all launches, in the form that is expected to be the fastest */
-    /* the set, and besides, perhaps, the form that the planner makes by itself, which is in front at
-     * the first sizes; by what is expected. The first form_count ones take part. `ns`: there */
-    hn_variant entries[HN_VARIANTS_MAX + 1];
-    const hn_form *forms[HN_VARIANTS_MAX + 1];
-    uint32_t entry_count, form_count;
-    bool has_extra; /* the planner's own is no part of the set */
+    /* the set, what the planner makes by itself, and what a search has found; the one that is made
+     * without a measurement in front */
+    struct {
+        hn_tune_entry *items;
+        uint32_t count, cap;
+    } entries;
+    struct {
+        uint32_t *items; /* entries that take part in the first race: 0 first */
+        uint32_t count, cap;
+    } racing;
     hn_tuned_how how;
-    const char *why;          /* as in hn_tuned_kernel */
-    hn_tuning_record *record; /* NULL: nothing is known */
-    hn_forms_options options;
-    hn_forms_race *race; /* NULL: there is none, or not yet */
+    const char *why;           /* as in hn_tuned_kernel */
+    hn_tuning_record *record;  /* NULL: nothing is known */
+    struct hn_tune_race *race; /* NULL: there is none, or not yet */
     uint64_t timed_calls;
 } hn_tune_job;
 
@@ -39,12 +54,32 @@ typedef struct hn_tune_jobs {
 } hn_tune_jobs;
 
 /* tuning_jobs.c: all kernels that this machine can run: at the sizes that are expected, those that take
- * most of a run in front; then at the other sizes. Owns: everything lives in the arena of the driver. */
+ * most of a run in front; then at the other sizes. Owns: everything lives in the arena of the driver.
+ * Errors: invalid-argument for hints that are none. */
 hn_status hn_tune_jobs_list(hn_driver *d, hn_tune_jobs *out) HN_MUST_USE;
+/* tuning_hints.c: the sizes that the options name. Errors: invalid-argument. */
+hn_status hn_tune_hints_parse(hn_driver *d, hn_size_hints *out) HN_MUST_USE;
+/* A form; a name that is there already is left out. */
+hn_status hn_tune_entry_add(hn_driver *d, hn_tune_job *job, const hn_variant *v,
+                            double ns) HN_MUST_USE;
+
+/* tuning_race.c: prints and submits what takes part in the first race. */
+hn_status hn_tune_race_begin(hn_driver *d, hn_tune_job *job) HN_MUST_USE;
+/* Waits for its compilers. */
+void hn_tune_race_wait(hn_tune_job *job);
+/* Lets the forms race; then looks at neighbours of the fastest one, as long as one is faster and
+ * there is time. Entries get their times; `*out_pick` is the fastest, `*out_how` how it was found. */
+hn_status hn_tune_race_run(hn_driver *d, hn_tune_job *job, int64_t budget_ns, uint32_t *out_pick,
+                           hn_tuning_how *out_how) HN_MUST_USE;
+/* NULL is allowed as the job's race. */
+void hn_tune_race_end(hn_tune_job *job);
 
 /* tuning.c: times what no record knows, as the options say. Nothing where nothing is to be timed.
  * d->picks->used are the records that decide, d->tuned is the report. */
 hn_status hn_driver_tune(hn_driver *d) HN_MUST_USE;
+
+/* tuning_tables.c: rows of a kernel that was timed. */
+hn_status hn_tune_tables_add(hn_driver *d, const hn_tune_job *job) HN_MUST_USE;
 
 /* tuned.c */
 typedef struct hn_tune_totals {

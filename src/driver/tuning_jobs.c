@@ -2,6 +2,8 @@
  * set of sizes. */
 #include "driver/tuning.h"
 
+#include "base/log.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,12 +22,16 @@ typedef struct equals_key {
 
 typedef struct listing {
     hn_driver *d;
+    hn_size_hints hints;
+    bool *hint_used; /* per hint: some kernel depends on it */
     hn_strmap known; /* equals_key -> number of the kernel */
     struct {
         hn_tune_kernel **items;
         uint32_t count, cap;
     } kernels;
 } listing;
+
+/* ---- kernels ---- */
 
 static hn_status key_of(listing *x, uint32_t level, const hn_kernel_identity *id,
                         equals_key **out) {
@@ -35,6 +41,29 @@ static hn_status key_of(listing *x, uint32_t level, const hn_kernel_identity *id
     for (uint32_t k = 0; k < id->symbol_count; k++)
         (*out)->values[k] = hn_sym_hint(x->d->sym, id->symbols[k], 0);
     return NULL;
+}
+
+/* Whether the caller has named sizes of the kernel. */
+static bool has_hints(listing *x, const hn_kernel_identity *id) {
+    bool found = false;
+    for (uint32_t h = 0; h < x->hints.count; h++)
+        for (uint32_t k = 0; k < id->symbol_count; k++) {
+            const hn_str name = hn_sym_symbol_name(x->d->sym, id->symbols[k]);
+            if (!hn_str_eq(name, x->hints.items[h].symbol)) continue;
+            x->hint_used[h] = found = true;
+        }
+    return found;
+}
+
+/* The set is that of the usual sizes, whatever the caller names: records are looked for by it. */
+static hn_status complete(listing *x, hn_tune_kernel *kernel) {
+    hn_tunable *t = &kernel->t;
+    HN_TRY(hn_tunable_complete(t, &x->d->arena));
+    kernel->sizes = t->sizes;
+    kernel->all = t->set;
+    if (!t->id.is_tunable || !has_hints(x, &t->id)) return NULL;
+    HN_TRY(hn_variant_sizes_list(&t->of, &t->id, &x->hints, &x->d->arena, &kernel->sizes));
+    return hn_variants_over(&t->of, &kernel->sizes, 0, &x->d->arena, &kernel->all);
 }
 
 static hn_status add_kernel(listing *x, uint32_t level, const hn_kernel *kernel) {
@@ -53,7 +82,7 @@ static hn_status add_kernel(listing *x, uint32_t level, const hn_kernel *kernel)
     own->launches = 1;
     HN_TRY(hn_strmap_put(&x->known, text, x->kernels.count));
     HN_PUSH(&x->d->arena, &x->kernels, own);
-    return hn_tunable_complete(&own->t, &x->d->arena);
+    return complete(x, own);
 }
 
 static hn_status list_kernels(listing *x) {
@@ -67,75 +96,97 @@ static hn_status list_kernels(listing *x) {
     return NULL;
 }
 
-/* ---- jobs ---- */
+static hn_status read_hints(listing *x) {
+    HN_TRY(hn_tune_hints_parse(x->d, &x->hints));
+    HN_NEW(&x->d->arena, x->hint_used, x->hints.count + 1u);
+    return NULL;
+}
 
-static void add_entry(hn_tune_job *job, const hn_variant *v, double ns) {
-    job->entries[job->entry_count] = *v;
-    job->entries[job->entry_count++].ns = ns;
+static void warn_of_hints(const listing *x) {
+    for (uint32_t h = 0; h < x->hints.count; h++)
+        if (!x->hint_used[h])
+            hn_log("tune", HN_LOG_WARN, "no kernel depends on a size '" HN_STR_FMT "'",
+                   HN_STR_ARG(x->hints.items[h].symbol));
+}
+
+/* ---- forms ---- */
+
+static bool is_in_set(const hn_tunable *t, const hn_form_name *name) {
+    for (uint32_t k = 0; k < t->set.count; k++)
+        if (hn_form_name_eq(&t->names[k], name)) return true;
+    return false;
+}
+
+hn_status hn_tune_entry_add(hn_driver *d, hn_tune_job *job, const hn_variant *v, double ns) {
+    const bool is_extra = !is_in_set(&job->kernel->t, &v->name);
+    for (uint32_t k = 0; k < job->entries.count; k++)
+        if (hn_form_name_eq(&job->entries.items[k].v.name, &v->name)) return NULL;
+    hn_tune_entry entry = {.v = *v, .is_extra = is_extra};
+    entry.v.ns = ns;
+    HN_PUSH(&d->arena, &job->entries, entry);
+    return NULL;
 }
 
 /* 0: the form cannot be had at these sizes. */
-static hn_status expect_planned(const hn_tune_job *job, double *out) {
-    const hn_tunable *t = &job->kernel->t;
-    const hn_ref_sizes sizes = hn_variant_sizes_at(&t->sizes, job->sample);
-    hn_status status = hn_variant_cost(&t->of, &t->planned.name, &sizes, out);
+static hn_status expect(const hn_tune_job *job, const hn_variant *v, double *out) {
+    const hn_ref_sizes sizes = hn_variant_sizes_at(&job->kernel->sizes, job->sample);
+    hn_status status = hn_variant_cost(&job->kernel->t.of, &v->name, &sizes, out);
     if (hn_status_code(status) != HN_NOT_FOUND) return status;
     hn_status_free(status);
     *out = 0;
     return NULL;
 }
 
+static hn_status add_expected(listing *x, hn_tune_job *job, const hn_variant *v) {
+    double ns;
+    HN_TRY(expect(job, v, &ns));
+    return hn_tune_entry_add(x->d, job, v, ns);
+}
+
 /* By what is expected; at the first sizes, what is made without a measurement is in front. */
-static hn_status list_entries(hn_tune_job *job) {
+static hn_status list_entries(listing *x, hn_tune_job *job) {
     const hn_tunable *t = &job->kernel->t;
-    const double *ns = &t->set.ns[(size_t)job->sample * t->set.count];
+    const hn_variants *all = &job->kernel->all;
+    const double *ns = &all->ns[(size_t)job->sample * all->count];
     uint32_t order[HN_VARIANTS_MAX];
-    double planned_ns;
-    HN_TRY(expect_planned(job, &planned_ns));
-    hn_variants_order(&t->set, job->sample, order);
-    job->has_extra = true;
-    if (!job->sample) add_entry(job, &t->planned, planned_ns);
-    for (uint32_t k = 0; k < t->set.count; k++) {
-        const hn_variant *v = &t->set.items[order[k]];
-        const bool is_planned = hn_form_name_eq(&v->name, &t->planned.name);
-        job->has_extra &= !is_planned;
-        if (job->sample || !is_planned) add_entry(job, v, ns[order[k]]);
+    if (!job->sample) HN_TRY(add_expected(x, job, &t->planned));
+    hn_variants_order(all, job->sample, order);
+    for (uint32_t k = 0; k < all->count; k++)
+        HN_TRY(hn_tune_entry_add(x->d, job, &all->items[order[k]], ns[order[k]]));
+    for (uint32_t k = 0; k < t->set.count; k++) HN_TRY(add_expected(x, job, &t->set.items[k]));
+    return add_expected(x, job, &t->planned);
+}
+
+static hn_status choose_forms(listing *x, hn_tune_job *job) {
+    double best = INFINITY;
+    for (uint32_t k = 0; k < job->entries.count; k++) {
+        const double ns = job->entries.items[k].v.ns;
+        if (ns > 0 && ns < best) best = ns;
     }
-    if (job->sample && job->has_extra) add_entry(job, &t->planned, planned_ns);
+    job->predicted_ns = isfinite(best) ? best * job->kernel->launches : 0;
+    for (uint32_t k = 0; k < job->entries.count && job->racing.count < FORMS_MOST; k++) {
+        const double ns = job->entries.items[k].v.ns;
+        if (!k || (ns > 0 && ns <= best * FORMS_MARGIN)) HN_PUSH(&x->d->arena, &job->racing, k);
+    }
     return NULL;
 }
 
-static void choose_forms(hn_tune_job *job) {
-    double best = INFINITY;
-    for (uint32_t k = 0; k < job->entry_count; k++)
-        if (job->entries[k].ns > 0 && job->entries[k].ns < best) best = job->entries[k].ns;
-    job->predicted_ns = isfinite(best) ? best * job->kernel->launches : 0;
-    for (uint32_t k = 0; k < job->entry_count && job->form_count < FORMS_MOST; k++) {
-        const double expected = job->entries[k].ns;
-        const bool is_in_front = !k && !job->sample;
-        if (!is_in_front && !(expected > 0 && expected <= best * FORMS_MARGIN)) continue;
-        const hn_variant entry = job->entries[k];
-        memmove(&job->entries[job->form_count + 1], &job->entries[job->form_count],
-                (k - job->form_count) * sizeof entry);
-        job->entries[job->form_count] = entry;
-        job->forms[job->form_count++] = entry.form;
-    }
-}
+/* ---- jobs ---- */
 
 static hn_status add_job(listing *x, hn_tune_kernel *kernel, uint32_t sample, hn_tune_jobs *out) {
     hn_tune_job *job;
     HN_NEW(&x->d->arena, job, 1);
     *job = (hn_tune_job){.kernel = kernel, .sample = sample, .why = ""};
     if (kernel->t.id.is_tunable) {
-        HN_TRY(list_entries(job));
-        choose_forms(job);
+        HN_TRY(list_entries(x, job));
+        HN_TRY(choose_forms(x, job));
+        if (job->entries.count < 2) job->why = "it has one form";
+        else if (job->racing.count < 2) job->why = "one form is far ahead by the model of costs";
     } else {
         job->why = "it depends on sizes that are known only as it runs";
         job->predicted_ns = kernel->t.planned.ns * kernel->launches;
-        add_entry(job, &kernel->t.planned, kernel->t.planned.ns);
+        HN_TRY(hn_tune_entry_add(x->d, job, &kernel->t.planned, kernel->t.planned.ns));
     }
-    if (job->entry_count < 2 && kernel->t.id.is_tunable) job->why = "it has one form";
-    else if (job->form_count == 1) job->why = "one form is far ahead by the model of costs";
     HN_PUSH(&x->d->arena, out, job);
     return NULL;
 }
@@ -151,9 +202,11 @@ hn_status hn_tune_jobs_list(hn_driver *d, hn_tune_jobs *out) {
     listing x = {.d = d};
     hn_strmap_init(&x.known, &d->arena);
     *out = (hn_tune_jobs){.count = 0};
+    HN_TRY(read_hints(&x));
     HN_TRY(list_kernels(&x));
+    warn_of_hints(&x);
     for (uint32_t k = 0; k < x.kernels.count; k++) {
-        const uint32_t samples = x.kernels.items[k]->t.sizes.count;
+        const uint32_t samples = x.kernels.items[k]->sizes.count;
         for (uint32_t s = 0; s < samples || !s; s++)
             HN_TRY(add_job(&x, x.kernels.items[k], s, out));
     }

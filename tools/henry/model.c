@@ -157,7 +157,10 @@ static int check_tuning(const char *command, const tool_options *options) {
                                    "leaves no choice to tuning");
     if (tunes && is_off)
         return tool_usage(command, "with --tuning none no record counts, so nothing is tuned");
-    return tool_options_check_with(command, options, "--budget", tunes, "without --tune");
+    const int refused =
+        tool_options_check_with(command, options, "--hint", tunes, "without --tune");
+    return refused ? refused
+                   : tool_options_check_with(command, options, "--budget", tunes, "without --tune");
 }
 
 int tool_compile_check(const char *command, const tool_options *options) {
@@ -181,6 +184,8 @@ static const char *tuning_of(const tool_options *options) {
 void tool_compile_options(const tool_options *options, hn_compile_options *out) {
     out->tune = options->again ? HN_TUNE_AGAIN : options->tune ? HN_TUNE_MISSING : HN_TUNE_KNOWN;
     out->tuning = tuning_of(options);
+    out->tune_hints = options->hints.items;
+    out->tune_hint_count = options->hints.count;
     out->tune_budget_ns = options->budget_ns > 0 ? options->budget_ns : 0;
     out->computed_weights_bytes = computed_weights_of(options);
     out->memory_pool = (hn_memory_pool)pool_of(options);

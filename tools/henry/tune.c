@@ -27,19 +27,23 @@ static void put_form(const hn_tuned_form *f, hn_strbuf *out) {
     if (*f->why) hn_strbuf_puts(out, " (out)");
 }
 
+/* "12.1 %   24  layer_norm_1 [s0=64]  rows ahead=2 9.17 us, 1.29 times as fast as rows 11.85 us; 9 forms" */
 static void put_kernel(const hn_tuned_kernel *k, hn_strbuf *out) {
-    hn_strbuf_printf(out, "%5.1f %% %4u  ", 100 * k->share, k->launches);
+    uint32_t timed = 0;
+    for (uint32_t f = 0; f < k->form_count; f++) timed += k->forms[f].samples > 0;
+    if (k->share > 0) hn_strbuf_printf(out, "%5.1f %% %4u  ", 100 * k->share, k->launches);
+    else hn_strbuf_printf(out, "%12u  ", k->launches);
     hn_strbuf_clean(out, hn_str_of(k->name), true);
     if (*k->sizes) hn_strbuf_printf(out, " [%s]", k->sizes);
     hn_strbuf_puts(out, "  ");
     put_form(picked(k), out);
-    if (k->pick) hn_strbuf_printf(out, ", %.2f times as fast as the guess", gain_of(k));
-    for (uint32_t f = 0, others = 0; f < k->form_count; f++) {
-        if (f == k->pick) continue;
-        hn_strbuf_puts(out, others++ ? ", " : "; ");
-        put_form(&k->forms[f], out);
+    if (k->pick && gain_of(k) > 0) {
+        hn_strbuf_printf(out, ", %.2f times as fast as the guess, ", gain_of(k));
+        put_form(&k->forms[0], out);
     }
-    if (k->how != HN_TUNED_NOW) hn_strbuf_printf(out, "  (%s)", k->why);
+    if (timed) hn_strbuf_printf(out, "; the fastest of %u", timed);
+    if (timed && !k->is_certain) hn_strbuf_puts(out, ", others are as fast");
+    if (k->how != HN_TUNED_NOW) hn_strbuf_printf(out, " (%s)", k->why);
     hn_strbuf_putc(out, '\n');
 }
 

@@ -36,6 +36,7 @@ static void begin_in(fixture *x, const char *statements, const hn_compile_option
     EXPECT_OK(hn_graph_parse(&x->arena, x->d.sym, hn_strbuf_str(&text), &x->graph));
     x->d.graph = x->graph;
     EXPECT_OK(hn_driver_targets(&x->d));
+    EXPECT_OK(hn_driver_tables_open(&x->d));
     EXPECT_OK(hn_driver_passes(&x->d));
     EXPECT_OK(hn_driver_kernels(&x->d));
     hn_strbuf_deinit(&text);
@@ -190,6 +191,102 @@ TEST(equal_kernels_are_timed_once_and_known_ones_not_at_all) {
     }
     snprintf(command, sizeof command, "rm -rf %s", dir);
     EXPECT_INT(system(command), 0);
+}
+
+/* ---- sizes that differ from call to call ---- */
+
+static const char dynamic[] =
+    "symbol size s0 in [1, 4096] hint 8\n input user %x : f32[s0, 100] \"x\"\n %y = "
+    "aten._softmax.default(%x, -1, false) : f32[s0, 100]\n output user %y \"y\"";
+
+static bool has_sizes(const hn_tune_report *r, const char *sizes) {
+    for (uint32_t k = 0; k < r->kernel_count; k++)
+        if (strcmp(r->kernels[k].sizes, sizes) == 0) return true;
+    return false;
+}
+
+TEST(kernels_are_timed_at_the_sizes_that_are_named) {
+    static const char *const hints[] = {"s0=3,64"};
+    hn_compile_options options = {.threads = 1,
+                                  .tune = HN_TUNE_MISSING,
+                                  .tune_hints = hints,
+                                  .tune_hint_count = 1,
+                                  .tune_budget_ns = INT64_C(600000000000)};
+    fixture x;
+    begin(&x, dynamic, &options);
+    EXPECT_INT(x.d.tuned->kernel_count, 2);
+    EXPECT(has_sizes(x.d.tuned, "s0=3") && has_sizes(x.d.tuned, "s0=64"));
+    EXPECT(x.d.tuned->is_complete);
+    for (uint32_t k = 0; k < x.d.tuned->kernel_count; k++)
+        EXPECT_INT(x.d.tuned->kernels[k].how, HN_TUNED_NOW);
+    EXPECT_INT(x.d.picks->decided.count, 2);
+    end(&x);
+    options.tune_hint_count = 0;
+    options.tune_budget_ns = 1;
+    begin(&x, dynamic, &options);
+    EXPECT(has_sizes(x.d.tuned, "s0=8") && has_sizes(x.d.tuned, "s0=4096"));
+    EXPECT(!x.d.tuned->is_complete);
+    end(&x);
+}
+
+TEST(hints_that_are_none_are_refused) {
+    static const char *const texts[] = {
+        "s0",
+        "=3",
+        "s0=",
+        "s0=3,",
+        "s0=x",
+        "s0=-1",
+        "s0=3;4",
+        "s0=,",
+        "",
+        "s0=1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31,32,33",
+        "s0=99999999999999999999"};
+    hn_size_hints hints;
+    fixture x;
+    for (uint32_t k = 0; k < sizeof texts / sizeof *texts; k++) {
+        hn_compile_options options = {.threads = 1, .tune_hints = &texts[k], .tune_hint_count = 1};
+        begin(&x, sum, &options);
+        EXPECT_ERROR(hn_tune_hints_parse(&x.d, &hints), HN_INVALID_ARGUMENT, "NAME=N,N");
+        end(&x);
+    }
+}
+
+/* ---- budgets and reports ---- */
+
+TEST(a_search_keeps_what_it_has_timed) {
+    fixture x;
+    begin(&x, sum,
+          &(hn_compile_options){
+              .threads = 1, .tune = HN_TUNE_MISSING, .tune_budget_ns = INT64_C(600000000000)});
+    const hn_tuned_kernel *k = launched(x.d.tuned, 1);
+    uint32_t extra = 0;
+    for (uint32_t f = 0; f < k->form_count; f++) {
+        extra += k->forms[f].is_extra;
+        if (k->forms[f].is_extra) EXPECT(k->forms[f].samples > 0 || *k->forms[f].why);
+        for (uint32_t g = 0; g < f; g++)
+            EXPECT(strcmp(k->forms[f].name, k->forms[g].name) != 0 ||
+                   strcmp(k->forms[f].parameters, k->forms[g].parameters) != 0);
+    }
+    EXPECT(extra > 0); /* the neighbours of whatever is the fastest of the set */
+    EXPECT(k->forms[k->pick].samples > 0);
+    EXPECT_INT(x.d.picks->decided.count, 1);
+    end(&x);
+}
+
+TEST(forms_that_were_timed_are_rows_of_tables) {
+    fixture x;
+    begin(&x, sum,
+          &(hn_compile_options){.threads = 1,
+                                .tune = HN_TUNE_MISSING,
+                                .metric_tables = "kernel_autotune,persistent_red_perf"});
+    const hn_tuned_kernel *k = launched(x.d.tuned, 1);
+    const char *forms = x.d.tables.rows[HN_TABLE_KERNEL_AUTOTUNE][0].ptr,
+               *sums = x.d.tables.rows[HN_TABLE_PERSISTENT_RED_PERF][0].ptr;
+    EXPECT(forms && strstr(forms, ",total,") && strstr(forms, k->forms[k->pick].name));
+    EXPECT(forms && strstr(forms, k->forms[k->pick].parameters));
+    EXPECT(sums && strstr(sums, k->forms[0].parameters) && strstr(sums, ",40 70,"));
+    end(&x);
 }
 
 TEST(a_budget_that_is_over_leaves_the_guess) {

@@ -1,0 +1,193 @@
+/* tuning_race.c: the forms of one kernel race at one set of sizes; then neighbours of the fastest one
+ * (one parameter, one step) race against it, and of the fastest of these again, as long as that is
+ * faster: no form twice. Times of later races are brought to the scale of the first one by the form
+ * that both have. */
+#include "driver/tuning.h"
+
+#include "base/trace.h"
+
+#include <math.h>
+#include <string.h>
+
+enum {
+    NEIGHBOURS_MOST = 6, /* of a step, the ones that are expected to be the fastest */
+    STEPS_MOST = 4,
+    STEP_LEAST_NS = 150000000, /* of a step: its forms are compiled */
+};
+/* Neighbours that are expected to take more times as long as the fastest are not looked at. */
+#define NEIGHBOURS_MARGIN 1.3
+
+typedef struct hn_tune_race {
+    hn_forms_options options;
+    hn_forms_race *race;
+    const hn_form **forms;
+    uint32_t *entries; /* of the job, per form */
+} hn_tune_race;
+
+/* ---- one race ---- */
+
+static hn_status begin(hn_driver *d, const hn_tune_job *job, const uint32_t *entries,
+                       uint32_t count, hn_tune_race **out) {
+    const hn_tunable *t = &job->kernel->t;
+    hn_tune_race *r;
+    HN_NEW(&d->arena, r, 1);
+    HN_NEW(&d->arena, r->forms, count);
+    HN_NEW(&d->arena, r->entries, count);
+    for (uint32_t k = 0; k < count; k++) {
+        r->entries[k] = entries[k];
+        r->forms[k] = job->entries.items[entries[k]].v.form;
+    }
+    r->options = (hn_forms_options){.sizes = hn_variant_sizes_at(&job->kernel->sizes, job->sample),
+                                    .forms = r->forms,
+                                    .count = count,
+                                    .device = {.kind = t->of.target->kind->device},
+                                    .threads = (int)t->of.threads};
+    hn_status status = hn_forms_race_begin(d, t->of.target, t->of.kernel, &r->options, &r->race);
+    hn_arena_reset(&d->scratch);
+    if (!status) *out = r;
+    return status;
+}
+
+/* Texts of records are printable ASCII, and not long. */
+static hn_status copy_text(hn_driver *d, const char *text, hn_str *out) {
+    size_t len = strlen(text);
+    if (len > HN_TUNING_TEXT_MAX) len = HN_TUNING_TEXT_MAX;
+    char *copy = hn_arena_strndup(&d->arena, text, len);
+    if (!copy) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory for a tuning record");
+    for (size_t k = 0; k < len; k++)
+        if (copy[k] < ' ' || copy[k] > '~') copy[k] = copy[k] == '\n' ? ' ' : '?';
+    *out = (hn_str){copy, len};
+    return NULL;
+}
+
+static hn_status note(hn_driver *d, const hn_bench_result *result, double scale, hn_tune_entry *e) {
+    e->was_raced = true;
+    if (result->state == HN_BENCH_DROPPED) return copy_text(d, result->why, &e->dropped);
+    e->samples = result->samples ? result->samples : 1;
+    e->median_ns = result->median_ns * scale;
+    e->low_ns = result->low_ns * scale;
+    e->high_ns = result->high_ns * scale;
+    return NULL;
+}
+
+/* Results of forms that have times already stay. */
+static hn_status note_all(hn_driver *d, hn_tune_job *job, const hn_tune_race *r,
+                          const hn_bench_report *report) {
+    double scale = 1;
+    const hn_tune_entry *first = &job->entries.items[r->entries[0]];
+    if (first->samples && report->results[0].median_ns > 0)
+        scale = first->median_ns / report->results[0].median_ns;
+    job->timed_calls += report->timed_calls;
+    for (uint32_t k = 0; k < report->count; k++) {
+        hn_tune_entry *e = &job->entries.items[r->entries[k]];
+        if (!e->was_raced) HN_TRY(note(d, &report->results[k], scale, e));
+    }
+    return NULL;
+}
+
+static hn_status run(hn_driver *d, hn_tune_job *job, hn_tune_race *r, int64_t budget_ns,
+                     uint32_t *out_pick) {
+    hn_bench_report *report = NULL;
+    const hn_bench_options bench = {.budget_ns = budget_ns};
+    hn_forms_race_wait(r->race);
+    hn_status status = hn_forms_race_run(r->race, &bench, &report);
+    if (!status) status = note_all(d, job, r, report);
+    if (!status) *out_pick = r->entries[report->winner];
+    hn_bench_report_destroy(report);
+    return status;
+}
+
+/* ---- the search ---- */
+
+static bool is_known(const hn_tune_job *job, const hn_form_name *name) {
+    for (uint32_t k = 0; k < job->entries.count; k++)
+        if (hn_form_name_eq(&job->entries.items[k].v.name, name)) return true;
+    return false;
+}
+
+/* Forms that cannot be had are no neighbours. */
+static hn_status make_neighbour(hn_driver *d, const hn_tune_job *job, const hn_form_name *name,
+                                hn_variant *out, bool *out_found) {
+    const hn_ref_sizes sizes = hn_variant_sizes_at(&job->kernel->sizes, job->sample);
+    hn_status status = hn_variant_named(&job->kernel->t.of, name, &d->arena, out);
+    if (!status) status = hn_variant_cost(&job->kernel->t.of, name, &sizes, &out->ns);
+    const hn_code code = hn_status_code(status);
+    *out_found = !status;
+    if (code != HN_NOT_FOUND && code != HN_INVALID_ARGUMENT) return status;
+    hn_status_free(status);
+    return NULL;
+}
+
+/* Those of entry `from`, the ones that are expected to be the fastest first. */
+static hn_status list_neighbours(hn_driver *d, const hn_tune_job *job, uint32_t from,
+                                 hn_variant *out, uint32_t *out_count) {
+    hn_form_name *names;
+    uint32_t count;
+    const hn_tune_entry *e = &job->entries.items[from];
+    *out_count = 0;
+    HN_TRY(hn_variant_neighbours(&job->kernel->t.of, &e->v.name, &d->arena, &names, &count));
+    for (uint32_t k = 0; k < count; k++) {
+        hn_variant v;
+        bool found;
+        uint32_t at = *out_count;
+        if (is_known(job, &names[k])) continue;
+        HN_TRY(make_neighbour(d, job, &names[k], &v, &found));
+        if (!found || v.ns > e->v.ns * NEIGHBOURS_MARGIN) continue;
+        for (; at > 0 && out[at - 1].ns > v.ns; at--)
+            if (at < NEIGHBOURS_MOST) out[at] = out[at - 1];
+        if (at < NEIGHBOURS_MOST) out[at] = v;
+        if (*out_count < NEIGHBOURS_MOST) ++*out_count;
+    }
+    return NULL;
+}
+
+/* One step from the fastest entry; `*pick` stays where no neighbour is faster. */
+static hn_status step(hn_driver *d, hn_tune_job *job, int64_t budget_ns, uint32_t *pick) {
+    hn_variant near[NEIGHBOURS_MOST];
+    uint32_t racing[NEIGHBOURS_MOST + 1] = {*pick}, count;
+    hn_tune_race *race;
+    HN_TRY(list_neighbours(d, job, *pick, near, &count));
+    if (!count || job->entries.count + count > HN_TUNING_FORMS_MAX) return NULL;
+    for (uint32_t k = 0; k < count; k++) {
+        racing[k + 1] = job->entries.count;
+        HN_TRY(hn_tune_entry_add(d, job, &near[k], near[k].ns));
+    }
+    HN_TRY(begin(d, job, racing, count + 1, &race));
+    hn_status status = run(d, job, race, budget_ns, pick);
+    hn_forms_race_end(race->race);
+    return status;
+}
+
+static hn_status search(hn_driver *d, hn_tune_job *job, int64_t end_ns, uint32_t *pick,
+                        hn_tuning_how *how) {
+    for (uint32_t k = 0; k < STEPS_MOST; k++) {
+        const int64_t left = end_ns - hn_now_ns();
+        const uint32_t from = *pick;
+        if (left < STEP_LEAST_NS) return NULL;
+        HN_TRY(step(d, job, left / 2, pick));
+        if (*pick == from) return NULL;
+        *how = HN_TUNING_DESCENT;
+    }
+    return NULL;
+}
+
+/* ---- what others call ---- */
+
+hn_status hn_tune_race_begin(hn_driver *d, hn_tune_job *job) {
+    return begin(d, job, job->racing.items, job->racing.count, &job->race);
+}
+
+void hn_tune_race_wait(hn_tune_job *job) { hn_forms_race_wait(job->race->race); }
+
+void hn_tune_race_end(hn_tune_job *job) {
+    if (job->race) hn_forms_race_end(job->race->race);
+    job->race = NULL;
+}
+
+hn_status hn_tune_race_run(hn_driver *d, hn_tune_job *job, int64_t budget_ns, uint32_t *out_pick,
+                           hn_tuning_how *out_how) {
+    const int64_t begin_ns = hn_now_ns();
+    *out_how = HN_TUNING_TIMED;
+    HN_TRY(run(d, job, job->race, budget_ns / 2, out_pick));
+    return search(d, job, begin_ns + budget_ns, out_pick, out_how);
+}
