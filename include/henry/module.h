@@ -455,6 +455,10 @@ typedef struct hn_step_info {
     int64_t device_ns;
     const struct hn_step_run *run; /* the library's own, for hn_step_operand_get */
     uint64_t call; /* number of the run, from 1, among those of the module that had hooks */
+    /* Of a kernel that was compiled in several forms: which one runs for the sizes of this run, of how
+     * many, and its form: "rows". Of others 0, 1 and "". */
+    uint32_t variant, variant_count;
+    const char *form;
 } hn_step_info;
 
 /* Memory that a step reads or writes, and the tensor in it. Units: sizes and strides in
@@ -579,6 +583,8 @@ typedef struct hn_module_step_profile {
     const char *origin; /* node of the model */
     uint64_t calls;
     int64_t total_ns, min_ns;
+    /* of a kernel in several forms: the one that ran last, whose name `name` is; else "" */
+    const char *form;
 } hn_module_step_profile;
 HN_API uint32_t hn_module_step_count(const hn_module *module);
 /* Errors: invalid-argument for a step out of range. */

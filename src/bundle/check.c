@@ -367,6 +367,7 @@ hn_status hn_bundle_check(const hn_bundle *b) {
     HN_TRY(hn_bundle_check_programs(b, behind));
     HN_TRY(check_kernels(b));
     HN_TRY(hn_bundle_check_steps(b));
+    HN_TRY(hn_bundle_check_variants(b));
     HN_TRY(hn_bundle_check_rounds(b));
     HN_TRY(hn_bundle_check_records(b));
     return check_names(b);

@@ -60,11 +60,11 @@ static bool definition_ok(const hn_bundle *b, const hnb_step *s) {
     return is_whole && !o->written && b->symbols[s->symbol].input == HNB_BY_STEP;
 }
 
-static bool operands_ok(const hn_bundle *b, const hnb_step *s, uint32_t first) {
-    if (!span_ok(first, s->operand_count, b->operands_count) ||
+static bool operands_ok(const hn_bundle *b, const hnb_step *s, uint32_t first, uint32_t count) {
+    if (!span_ok(first, count, b->operands_count) ||
         !span_ok(s->params, s->param_count, b->params_count))
         return false;
-    for (uint32_t k = 0; k < s->operand_count; k++) {
+    for (uint32_t k = 0; k < count; k++) {
         const hnb_operand *o = &b->operands[first + k];
         if (!o->buffer) {
             if (s->kind != HNB_STEP_EXTERN) return false;
@@ -81,8 +81,9 @@ static bool memory_ok(const hn_bundle *b, const hnb_step *s) {
     return s->buffer && writable(b, s->buffer) && device_of(b, s->buffer) == s->device;
 }
 
-static bool launch_ok(const hn_bundle *b, const hnb_step *s, const hnb_launch *l) {
-    bool ok = operands_ok(b, s, l->operands) &&
+static bool fields_ok(const hn_bundle *b, const hnb_step *s, const hnb_launch *l,
+                      uint32_t arg_count) {
+    bool ok = operands_ok(b, s, l->operands, arg_count) &&
               span_ok(l->params, l->param_count, b->params_count) && l->grain >= 1 &&
               expr_ok(b, l->extent) && expr_ok(b, l->scratch) && expr_ok(b, l->shared);
     for (uint32_t k = 0; ok && k < 3; k++) ok = expr_ok(b, l->grid[k]);
@@ -98,22 +99,33 @@ static bool groups_ok(const hnb_launch *l) {
     return threads <= HNB_MAX_GROUP_THREADS;
 }
 
-/* One launch for all targets, or one for each; the kernel takes what the step gives. The first
- * target that a machine runs is taken, so all must be for the device whose memory the step works
- * on. */
-static bool launches_ok(const hn_bundle *b, const hnb_step *s) {
-    if (!s->kernel || b->kernels[s->kernel].arg_count != s->operand_count) return false;
-    if (s->launch_count != 1 && s->launch_count != b->targets_count) return false;
-    if (!s->launch_count || !span_ok(s->launches, s->launch_count, b->launches_count)) return false;
-    for (uint32_t k = 0; k < s->launch_count; k++) {
-        const hnb_launch *l = &b->launches[s->launches + k];
-        if (!launch_ok(b, s, l)) return false;
-        if (s->device == HN_DEVICE_CPU ? !l->extent : !groups_ok(l)) return false;
-        if ((s->buffer || (l->scratch && l->block[0])) && !memory_ok(b, s)) return false;
-    }
+bool hn_bundle_launch_ok(const hn_bundle *b, const hnb_step *s, const hnb_launch *l,
+                         uint32_t arg_count) {
+    if (!fields_ok(b, s, l, arg_count)) return false;
+    if (s->device == HN_DEVICE_CPU ? !l->extent : !groups_ok(l)) return false;
+    return !(s->buffer || (l->scratch && l->block[0])) || memory_ok(b, s);
+}
+
+/* The first target that a machine runs is taken, so all must be for the device whose memory the step
+ * works on. */
+static bool targets_ok(const hn_bundle *b, const hnb_step *s) {
     for (uint32_t t = 0; t < b->targets_count; t++)
         if (hn_bundle_target_device(b->targets[t].kind) != s->device) return false;
     return true;
+}
+
+/* One launch for all targets, or one for each; the kernel takes what the step gives. */
+static bool launches_ok(const hn_bundle *b, const hnb_step *s) {
+    if (!s->kernel) return false;
+    const bool has_variants = s->kind == HNB_STEP_KERNEL && !s->launch_count;
+    if (has_variants) return targets_ok(b, s); /* variants.c */
+    if (b->kernels[s->kernel].arg_count != s->operand_count) return false;
+    if (s->launch_count != 1 && s->launch_count != b->targets_count) return false;
+    if (!s->launch_count || !span_ok(s->launches, s->launch_count, b->launches_count)) return false;
+    for (uint32_t k = 0; k < s->launch_count; k++)
+        if (!hn_bundle_launch_ok(b, s, &b->launches[s->launches + k], s->operand_count))
+            return false;
+    return targets_ok(b, s);
 }
 
 static bool origins_ok(const hn_bundle *b, const hnb_step *s) {
@@ -136,7 +148,7 @@ static bool loop_ok(const hn_bundle *b, const hnb_step *s) {
 static bool step_ok(const hn_bundle *b, const hnb_step *s) {
     if (!str_ok(b, s->text) || !origins_ok(b, s) || s->kernel >= b->kernels_count ||
         s->device >= HN_DEVICE_KIND_COUNT || s->buffer >= b->buffers_count ||
-        s->from >= b->buffers_count || !operands_ok(b, s, s->operands))
+        s->from >= b->buffers_count || !operands_ok(b, s, s->operands, s->operand_count))
         return false;
     if (s->kind != HNB_STEP_KERNEL && s->kind != HNB_STEP_EXTERN && s->launch_count) return false;
     switch (s->kind) {

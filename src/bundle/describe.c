@@ -156,7 +156,7 @@ static void text_expr(const hn_bundle *b, const char *what, uint32_t node, hn_st
     hn_bundle_expr_print(b, node, out);
 }
 
-static void text_launch(const hn_bundle *b, const hnb_launch *l, hn_strbuf *out) {
+void hn_bundle_launch_text(const hn_bundle *b, const hnb_launch *l, hn_strbuf *out) {
     text_params(b, l->params, l->param_count, out);
     text_expr(b, " extent ", l->extent, out);
     if (l->extent && !l->block[0]) hn_strbuf_printf(out, " grain %" PRId64, l->grain);
@@ -218,7 +218,9 @@ static void text_step(const hn_bundle *b, uint32_t i, hn_strbuf *out) {
     if (s->kind != HNB_STEP_WAIT && s->device != HN_DEVICE_CPU)
         hn_strbuf_printf(out, " on %s", hn_device_name(s->device));
     if (s->kind == HNB_STEP_EXTERN) text_params(b, s->params, s->param_count, out);
-    if (s->launch_count == 1) text_launch(b, &b->launches[s->launches], out);
+    if (s->kind == HNB_STEP_KERNEL && !s->launch_count)
+        hn_strbuf_printf(out, " in %u variants", hn_bundle_variant_count(b, i, 0));
+    if (s->launch_count == 1) hn_bundle_launch_text(b, &b->launches[s->launches], out);
     if (s->kind == HNB_STEP_KERNEL && s->buffer)
         hn_strbuf_puts(out, " scratch in "), text_buffer(b, s->buffer, out);
     if (s->text.len) hn_strbuf_putc(out, ' '), hn_strbuf_json(out, hn_bundle_str(b, s->text));
@@ -226,9 +228,10 @@ static void text_step(const hn_bundle *b, uint32_t i, hn_strbuf *out) {
     hn_strbuf_putc(out, '\n');
     for (uint32_t t = 0; s->launch_count > 1 && t < s->launch_count; t++) {
         hn_strbuf_printf(out, "  on %s", hn_bundle_text(b, b->targets[t].name));
-        text_launch(b, &b->launches[s->launches + t], out);
+        hn_bundle_launch_text(b, &b->launches[s->launches + t], out);
         hn_strbuf_putc(out, '\n');
     }
+    hn_bundle_variants_text(b, i, out);
 }
 
 static void text_targets(const hn_bundle *b, hn_strbuf *out) {

@@ -210,16 +210,20 @@ static void json_origins(const hn_bundle *b, const hnb_step *s, hn_strbuf *out) 
     hn_strbuf_putc(out, ']');
 }
 
-static void json_launch(const hn_bundle *b, const hnb_step *s, uint32_t step, uint32_t at,
+static void json_launch(const hn_bundle *b, uint32_t step, uint32_t at, uint32_t variant,
                         hn_strbuf *out) {
-    const hnb_launch *l = &b->launches[s->launches + at];
+    const hnb_step *s = &b->steps[step];
+    const hn_bundle_call call = hn_bundle_call_of(b, step, at, variant);
+    const hnb_launch *l = call.launch;
     json_begin(out);
     json_number(out, "step", step);
-    json_str(b, out, "kernel", b->kernels[s->kernel].name);
-    if (s->launch_count > 1) json_str(b, out, "target", b->targets[at].name);
+    json_str(b, out, "kernel", b->kernels[call.kernel].name);
+    if (s->launch_count != 1 && b->targets_count > 1)
+        json_str(b, out, "target", b->targets[at].name);
+    if (call.form.len) json_str(b, out, "form", call.form);
     json_origins(b, s, out);
     json_list(out, "buffers");
-    for (uint32_t k = 0; k < s->operand_count; k++)
+    for (uint32_t k = 0; k < call.arg_count; k++)
         json_item(out), hn_strbuf_printf(out, "%u", b->operands[l->operands + k].buffer);
     hn_strbuf_putc(out, ']');
     json_list(out, "params");
@@ -239,6 +243,12 @@ static void json_launch(const hn_bundle *b, const hnb_step *s, uint32_t step, ui
     hn_strbuf_putc(out, '}');
 }
 
+/* Launches that are the same for all targets are told once. */
+static uint32_t launch_targets(const hn_bundle *b, uint32_t step) {
+    const uint32_t count = b->steps[step].launch_count;
+    return count ? count : b->targets_count ? b->targets_count : 1;
+}
+
 static void json_counts(const hn_bundle *b, hn_strbuf *out) {
     json_number(out, "steps", b->steps_count);
     json_number(out, "kernel_calls", count_steps(b, HNB_STEP_KERNEL, 0));
@@ -247,10 +257,11 @@ static void json_counts(const hn_bundle *b, hn_strbuf *out) {
     hn_strbuf_putc(out, ']');
     json_list(out, "launches");
     for (uint32_t i = 0; i < b->steps_count; i++)
-        for (uint32_t t = 0; b->steps[i].kind == HNB_STEP_KERNEL && t < b->steps[i].launch_count;
-             t++)
-            json_launch(b, &b->steps[i], i, t, out);
+        for (uint32_t t = 0; b->steps[i].kind == HNB_STEP_KERNEL && t < launch_targets(b, i); t++)
+            for (uint32_t v = 0; v < hn_bundle_variant_count(b, i, t); v++)
+                json_launch(b, i, t, v, out);
     hn_strbuf_putc(out, ']');
+    hn_bundle_choices_json(b, out);
     json_key(out, "externs");
     hn_strbuf_putc(out, '{');
     for (uint32_t kind = 1; kind < HN_EXTERN_KIND_COUNT; kind++)

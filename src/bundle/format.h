@@ -10,6 +10,7 @@
 #define HN_BUNDLE_FORMAT_H
 
 #include "base/box.h"
+#include "base/choice.h"
 #include "base/cpu.h"
 #include "base/device.h"
 #include "base/kind.h"
@@ -31,11 +32,13 @@ enum {
      * devices of steps, a workspace for each device, OpenCL; 7: several programs in one file; 8 and
      * 9: steps have all the nodes that they do, storages may be made of others; 10 and 11: scratch
      * memory of groups is a buffer, steps that fill one with zeros; 12 and 13: records of steps,
-     * sections that readers may leave out; 14: either of them with a program of weights */
+     * sections that readers may leave out; 14: either of them with a program of weights; 15: any of them
+     * with steps that have variants */
     HNB_VERSION = 13,
     /* of a file with one program */
     HNB_VERSION_SINGLE = 12,
     HNB_VERSION_COMPUTED = 14, /* of one that has a program of weights */
+    HNB_VERSION_VARIANTS = 15, /* of one with steps that have variants */
     HNB_WEIGHTS_ALIGN = 65536,
     HNB_ALIGN = 64, /* of sections, objects and storages */
     HNB_MAX_RANK = 16,
@@ -107,6 +110,11 @@ typedef enum hnb_section_kind {
     HNB_WEIGHTS_PROGRAM,
     HNB_WEIGHTS_SOURCES,
     HNB_TUNING, /* bytes: tuning records, a line each; may be missing, and is EXTRA */
+    /* hnb_choice, hnb_variant, hn_choice_box: of steps with variants; all are missing where there are
+     * none */
+    HNB_CHOICES,
+    HNB_VARIANTS,
+    HNB_BOXES,
     HNB_SECTION_KIND_COUNT
 } hnb_section_kind;
 
@@ -292,7 +300,9 @@ typedef struct hnb_step {
     uint32_t operands, operand_count;
     /* of EXTERN; of KERNEL its checks, HNB_CHECK_PARAMS for each; of LOOP its rounds */
     uint32_t params, param_count;
-    uint32_t launches, launch_count; /* of `kernel`: one for all targets, or one for each */
+    /* of `kernel`: one for all targets, or one for each; 0 of a KERNEL step with variants, which has an
+     * hnb_choice for each target, and `kernel` of its first variant */
+    uint32_t launches, launch_count;
     /* of COPY and ZERO; of KERNEL in groups with scratch memory: `buffer` has that of all of them */
     uint32_t buffer, from;
     uint32_t origin;
@@ -308,7 +318,8 @@ typedef struct hnb_step {
  * to threads. Devices with groups of threads ("blocks") run grid[0] * grid[1] * grid[2] groups of
  * block[0] * block[1] * block[2] threads. */
 typedef struct hnb_launch {
-    /* first of the step's operand_count operands, in the order of this function's arguments */
+    /* first of the step's operand_count operands, in the order of this function's arguments; of a
+     * variant first of as many as that takes */
     uint32_t operands;
     uint32_t params, param_count; /* whole numbers behind them */
     /* expression: parallel iterations; of groups: what `grid` was made from, or 0 */
@@ -331,8 +342,29 @@ typedef struct hnb_operand {
 typedef struct hnb_kernel {
     hnb_str name;       /* for people: that of the first target's function */
     uint32_t codes;     /* first of one hnb_code for each target */
-    uint32_t arg_count; /* memory that it gets */
+    uint32_t arg_count; /* memory that it gets, on the target that gives it the most */
 } hnb_kernel;
+
+/* One of the ways to do a step on one target. */
+typedef struct hnb_variant {
+    uint32_t kernel, launch;
+    uint32_t arg_count; /* operands of `launch`, some or all of those of the step */
+    uint32_t reserved;
+    hnb_str form; /* for people: "rows" */
+} hnb_variant;
+_Static_assert(sizeof(hnb_variant) == 24, "layout");
+
+/* Which variant of a KERNEL step runs on one target: `head` and its boxes are looked up with the values
+ * of `axes`, expressions. In the order of steps, then of targets; without targets there is one for
+ * target 0. */
+typedef struct hnb_choice {
+    uint32_t step, target;
+    uint32_t variants, boxes; /* the first of head.variant_count, and of head.box_count */
+    hn_choice head;
+    uint32_t axes[HN_CHOICE_AXES]; /* those that the table does not have are 0 */
+    uint32_t reserved;
+} hnb_choice;
+_Static_assert(sizeof(hnb_choice) == 48, "layout");
 
 #define HNB_NO_OBJECT UINT32_MAX
 /* A kernel's function for one target. */

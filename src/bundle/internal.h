@@ -41,6 +41,13 @@ void hn_bundle_records_json(const hn_bundle *b, hn_strbuf *out);
 void hn_bundle_tuning_text(const hn_bundle *b, hn_strbuf *out);
 void hn_bundle_tuning_json(const hn_bundle *b, hn_strbuf *out);
 
+/* describe.c: how a kernel is called: " [s0] extent s0 grain 8". */
+void hn_bundle_launch_text(const hn_bundle *b, const hnb_launch *l, hn_strbuf *out);
+/* describe_variants.c: of a step with variants, lines for each target: how they are called, and when; and
+ * "choices": a list, in front of which stands a comma, where there are any. */
+void hn_bundle_variants_text(const hn_bundle *b, uint32_t step, hn_strbuf *out);
+void hn_bundle_choices_json(const hn_bundle *b, hn_strbuf *out);
+
 /* hn_bundle_open of a program of `file`; NULL: of a file. */
 hn_status hn_bundle_open_in(const hn_bundle *file, const void *bytes, size_t len, bool check_digest,
                             bool is_of_weights, hn_bundle *out) HN_MUST_USE;

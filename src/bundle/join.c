@@ -144,6 +144,9 @@ static hn_status take_arrays(joiner *j, const hn_bundle *b, hn_bundle_writer *w)
     TAKE(records)
     TAKE(weights_program)
     TAKE(weights_sources)
+    TAKE(choices)
+    TAKE(variants)
+    TAKE(boxes)
 #undef TAKE
     return NULL;
 }

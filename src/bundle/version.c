@@ -7,4 +7,4 @@ const char *hn_version_string(void) { return HENRY_VERSION_STRING; }
 
 int32_t hn_version_number(void) { return HENRY_VERSION; }
 
-int32_t hn_version_bundle_format(void) { return HNB_VERSION_COMPUTED; }
+int32_t hn_version_bundle_format(void) { return HNB_VERSION_VARIANTS; }

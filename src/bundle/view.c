@@ -44,6 +44,9 @@ const hn_section_facts hn_bundle_sections[HNB_SECTION_KIND_COUNT] = {
     [HNB_TUNING] = {"tuning", 1, 0, UINT32_MAX, .is_extra = true},
     [HNB_WEIGHTS_PROGRAM] = {"program of weights", sizeof(hnb_weights_program), 1, 1},
     [HNB_WEIGHTS_SOURCES] = {"sources of weights", sizeof(uint32_t), 1, UINT32_MAX},
+    [HNB_CHOICES] = {"choices", sizeof(hnb_choice), 1, UINT32_MAX},
+    [HNB_VARIANTS] = {"variants", sizeof(hnb_variant), 1, UINT32_MAX},
+    [HNB_BOXES] = {"boxes", sizeof(hn_choice_box), 0, UINT32_MAX},
 };
 
 bool hn_bundle_digest_is_unknown(const uint8_t digest[32]) {
@@ -76,7 +79,7 @@ hn_digest hn_bundle_ends_digest(const uint8_t *bytes, size_t len) {
 
 static bool version_ok(const hnb_header *h) {
     return h->version == HNB_VERSION_SINGLE || h->version == HNB_VERSION ||
-           h->version == HNB_VERSION_COMPUTED;
+           h->version == HNB_VERSION_COMPUTED || h->version == HNB_VERSION_VARIANTS;
 }
 
 static hn_status check_versions(const hnb_header *h) {
@@ -84,7 +87,7 @@ static hn_status check_versions(const hnb_header *h) {
         return HN_ERROR(
             HN_INCOMPATIBLE,
             "bundle format version %u, this library reads %d to %d; compile the model again",
-            h->version, HNB_VERSION_SINGLE, HNB_VERSION_COMPUTED);
+            h->version, HNB_VERSION_SINGLE, HNB_VERSION_VARIANTS);
     if (h->kernel_abi != HN_KERNEL_ABI_VERSION || h->extern_abi != HN_EXTERN_ABI_VERSION)
         return HN_ERROR(
             HN_INCOMPATIBLE,
@@ -170,6 +173,9 @@ static void set_section(hn_bundle *b, uint32_t kind, const void *at, uint64_t co
         HN_SET(HNB_RECORDS, records)
         HN_SET(HNB_WEIGHTS_PROGRAM, weights_program)
         HN_SET(HNB_WEIGHTS_SOURCES, weights_sources)
+        HN_SET(HNB_CHOICES, choices)
+        HN_SET(HNB_VARIANTS, variants)
+        HN_SET(HNB_BOXES, boxes)
 #undef HN_SET
     case HNB_INFO: b->info = at; break;
     case HNB_STRINGS: b->strings = at, b->strings_bytes = count; break;
@@ -183,6 +189,7 @@ static void set_section(hn_bundle *b, uint32_t kind, const void *at, uint64_t co
 static bool may_be_missing(uint32_t kind) {
     return kind == HNB_KEY || kind == HNB_PROGRAMS || kind == HNB_PIECES ||
            kind == HNB_PIECE_DIMS || kind == HNB_WEIGHTS_PROGRAM || kind == HNB_WEIGHTS_SOURCES ||
+           kind == HNB_CHOICES || kind == HNB_VARIANTS || kind == HNB_BOXES ||
            hn_bundle_sections[kind].is_extra;
 }
 
@@ -214,7 +221,8 @@ static hn_status open_section(hn_bundle *b, const hnb_section *s, bool *seen) {
     if (kind == HNB_PROGRAMS && b->header->version == HNB_VERSION_SINGLE)
         return HN_ERROR(HN_CORRUPT, "bundle of version %u has a section '%s'", HNB_VERSION_SINGLE,
                         facts->name);
-    if (kind == HNB_WEIGHTS_PROGRAM && b->header->version != HNB_VERSION_COMPUTED)
+    if ((kind == HNB_WEIGHTS_PROGRAM && b->header->version < HNB_VERSION_COMPUTED) ||
+        (kind == HNB_CHOICES && b->header->version < HNB_VERSION_VARIANTS))
         return HN_ERROR(HN_CORRUPT, "bundle of version %u has a section '%s'", b->header->version,
                         facts->name);
     seen[kind] = true;

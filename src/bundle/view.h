@@ -50,6 +50,9 @@ typedef struct hn_bundle {
     HN_BUNDLE_ARRAY(records, hnb_record)
     HN_BUNDLE_ARRAY(weights_program, hnb_weights_program) /* none or one */
     HN_BUNDLE_ARRAY(weights_sources, uint32_t)
+    HN_BUNDLE_ARRAY(choices, hnb_choice)
+    HN_BUNDLE_ARRAY(variants, hnb_variant)
+    HN_BUNDLE_ARRAY(boxes, hn_choice_box)
 #undef HN_BUNDLE_ARRAY
     const char *strings;
     uint64_t strings_bytes;
@@ -107,11 +110,24 @@ hn_status hn_bundle_object_get(const hn_bundle *b, uint32_t object, bool verify,
  * every byte of a file is covered. */
 hn_status hn_bundle_check_code(const hn_bundle *b) HN_MUST_USE;
 
-/* How a KERNEL step calls the function of a target, and that function. */
-static inline const hnb_launch *hn_bundle_launch(const hn_bundle *b, const hnb_step *step,
-                                                 uint32_t target) {
-    return &b->launches[step->launches + (step->launch_count > 1 ? target : 0)];
-}
+/* variants.c: how a step calls the function of a target. */
+typedef struct hn_bundle_call {
+    uint32_t kernel;
+    const hnb_launch *launch; /* NULL: the step calls none */
+    uint32_t arg_count;       /* operands from launch->operands on */
+    hnb_str form;             /* of a step with variants */
+} hn_bundle_call;
+/* The table of a KERNEL step with variants; NULL: it has none. */
+const hnb_choice *hn_bundle_choice_find(const hn_bundle *b, uint32_t step, uint32_t target);
+/* How many variants it has: 1 of a step without a table. */
+uint32_t hn_bundle_variant_count(const hn_bundle *b, uint32_t step, uint32_t target);
+/* `variant` is below that. Of a KERNEL step, or of an EXTERN step with a kernel. */
+hn_bundle_call hn_bundle_call_of(const hn_bundle *b, uint32_t step, uint32_t target,
+                                 uint32_t variant);
+/* The variant for values of expressions, which all are there: hn_bundle_eval. Where a size cannot be
+ * computed, it is that for all others. */
+uint32_t hn_bundle_choice_pick(const hn_bundle *b, const hnb_choice *choice, const int64_t *values,
+                               const uint8_t *bad);
 /* What a function takes of a GPU. False where the object does not tell it: only cubins do. */
 bool hn_bundle_code_use(const hn_bundle *b, const hnb_code *code, hn_cubin_use *out);
 static inline const hnb_code *hn_bundle_code(const hn_bundle *b, uint32_t kernel, uint32_t target) {

@@ -114,11 +114,13 @@ static void lay_out(const hn_bundle_writer *w, layout *l) {
     const bool is_single = !w->programs.count && !w->is_inner;
     const uint32_t sections = HNB_SECTION_KIND_COUNT - 1 - (w->programs.count ? 0 : 1) -
                               (w->pieces.count ? 0 : 2) - (w->records.count ? 0 : 1) -
-                              (w->tuning.len ? 0 : 1) - (w->weights_program.count ? 0 : 2);
+                              (w->tuning.len ? 0 : 1) - (w->weights_program.count ? 0 : 2) -
+                              (w->choices.count ? 0 : 3);
     uint64_t end = sizeof(hnb_header) + sections * sizeof(hnb_section);
-    *l = (layout){.header = {.version = w->weights_program.count ? HNB_VERSION_COMPUTED
-                                        : is_single              ? HNB_VERSION_SINGLE
-                                                                 : HNB_VERSION,
+    *l = (layout){.header = {.version = w->choices.count           ? HNB_VERSION_VARIANTS
+                                        : w->weights_program.count ? HNB_VERSION_COMPUTED
+                                        : is_single                ? HNB_VERSION_SINGLE
+                                                                   : HNB_VERSION,
                              .kernel_abi = HN_KERNEL_ABI_VERSION,
                              .extern_abi = HN_EXTERN_ABI_VERSION}};
     memcpy(l->header.magic, HNB_MAGIC, sizeof l->header.magic);
@@ -153,6 +155,9 @@ static void lay_out(const hn_bundle_writer *w, layout *l) {
     if (w->records.count) PLACE(HNB_RECORDS, records);
     if (w->weights_program.count) PLACE(HNB_WEIGHTS_PROGRAM, weights_program);
     if (w->weights_program.count) PLACE(HNB_WEIGHTS_SOURCES, weights_sources);
+    if (w->choices.count) PLACE(HNB_CHOICES, choices);
+    if (w->choices.count) PLACE(HNB_VARIANTS, variants);
+    if (w->choices.count) PLACE(HNB_BOXES, boxes);
 #undef PLACE
     place(l, HNB_STRINGS, w->strings.ptr, w->strings.len, &end);
     place(l, HNB_BLOB, NULL, w->blob.end, &end);

@@ -44,6 +44,9 @@ typedef struct hn_bundle_writer {
     HN_WRITER_ARRAY(records, hnb_record)
     HN_WRITER_ARRAY(weights_program, hnb_weights_program)
     HN_WRITER_ARRAY(weights_sources, uint32_t)
+    HN_WRITER_ARRAY(choices, hnb_choice)
+    HN_WRITER_ARRAY(variants, hnb_variant)
+    HN_WRITER_ARRAY(boxes, hn_choice_box)
 #undef HN_WRITER_ARRAY
     /* Pieces of the byte areas, by reference: they must live until finish. Offsets are given out in
      * order. */

@@ -236,12 +236,23 @@ static void put_buffers(printer *p) {
 
 /* ---- steps ---- */
 
-static void put_operands(printer *p, const hnb_step *s) {
+/* How a kernel is called for the sizes at hand. */
+static hn_bundle_call call_of(const printer *p, uint32_t step) {
+    const hnb_choice *choice = hn_bundle_choice_find(p->b, step, p->target);
+    return hn_bundle_call_of(p->b, step, p->target,
+                             choice ? hn_bundle_choice_pick(p->b, choice, p->values, p->bad) : 0);
+}
+
+static void put_operands(printer *p, uint32_t step) {
+    const hnb_step *s = &p->b->steps[step];
     const hnb_operand *operands = p->b->operands + s->operands;
-    if (s->kind == HNB_STEP_KERNEL && s->launch_count)
-        operands = p->b->operands + hn_bundle_launch(p->b, s, p->target)->operands;
+    uint32_t count = s->operand_count;
+    if (s->kind == HNB_STEP_KERNEL) {
+        const hn_bundle_call call = call_of(p, step);
+        operands = p->b->operands + call.launch->operands, count = call.arg_count;
+    }
     hn_json_key_put(p->out, "operands"), hn_json_open_put(p->out, '[');
-    for (uint32_t k = 0; k < s->operand_count; k++) {
+    for (uint32_t k = 0; k < count; k++) {
         if (!operands[k].buffer) continue;
         hn_json_item_put(p->out);
         hn_strbuf_printf(p->out, "[%u,%u]", operands[k].buffer, operands[k].written);
@@ -266,9 +277,14 @@ static void put_step_origins(printer *p, const hnb_step *s) {
     hn_json_close_put(p->out, ']');
 }
 
-static void put_launch(printer *p, const hnb_step *s) {
-    if (s->kind != HNB_STEP_KERNEL || !s->launch_count) return;
-    const hnb_launch *l = hn_bundle_launch(p->b, s, p->target);
+static void put_launch(printer *p, uint32_t step) {
+    if (p->b->steps[step].kind != HNB_STEP_KERNEL) return;
+    const hn_bundle_call call = call_of(p, step);
+    const hnb_launch *l = call.launch;
+    if (call.form.len) {
+        hn_json_text_put(p->out, "picked", hn_bundle_str(p->b, call.form));
+        hn_json_int_put(p->out, "variants", hn_bundle_variant_count(p->b, step, p->target));
+    }
     if (l->extent) put_value(p, "extent", l->extent);
     if (!l->block[0]) hn_json_int_put(p->out, "grain", l->grain);
     if (l->scratch) put_value(p, "scratch_bytes", l->scratch);
@@ -354,8 +370,8 @@ static hn_status put_step(printer *p, uint32_t k) {
     put_step_name(p, s);
     if (s->kernel) hn_json_int_put(p->out, "kernel", s->kernel);
     put_step_origins(p, s);
-    put_operands(p, s);
-    put_launch(p, s);
+    put_operands(p, k);
+    put_launch(p, k);
     if (s->device) hn_json_text_put(p->out, "device", hn_str_of(hn_device_name(s->device)));
     if (s->then_count) hn_json_int_put(p->out, "then_count", s->then_count);
     if (s->otherwise_count) hn_json_int_put(p->out, "otherwise_count", s->otherwise_count);

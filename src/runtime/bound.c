@@ -255,22 +255,48 @@ static hn_status count_groups(binder *x, const hnb_step *step, const int64_t *gr
                : NULL;
 }
 
+/* Arguments and parameters of a step, in the variant that has the most. */
+static uint32_t most_entries(const binder *x, uint32_t step) {
+    const uint32_t count = hn_bundle_variant_count(x->b, step, x->m->target);
+    uint32_t most = 0;
+    for (uint32_t v = 0; v < count; v++) {
+        const hn_bundle_call call = hn_bundle_call_of(x->b, step, x->m->target, v);
+        const uint32_t entries = call.arg_count + call.launch->param_count;
+        if (entries > most) most = entries;
+    }
+    return most;
+}
+
 /* For the row's use from one run to the next; the launch is another one now. */
-static hn_status reset_layout(binder *x, const hnb_step *step, const hnb_launch *l,
-                              hn_device_layout **layout) {
+static hn_status reset_layout(binder *x, uint32_t step, hn_device_layout **layout) {
     if (!x->m->device->ops->keeps_layouts) return NULL;
     if (!*layout) {
         HN_NEW(x->arena, *layout, 1);
-        HN_NEW(x->arena, (*layout)->entries, (size_t)step->operand_count + l->param_count + 2);
+        HN_NEW(x->arena, (*layout)->entries, (size_t)most_entries(x, step) + 2);
     }
     (*layout)->ready_for = NULL;
     return NULL;
 }
 
+static void set_variant(const binder *x, hn_run_step *out, uint32_t variant) {
+    const hn_bundle_call call = hn_bundle_call_of(x->b, out->index, x->m->target, variant);
+    out->variant = variant;
+    out->kernel = call.kernel;
+    out->called = call.launch;
+    out->arg_count = call.arg_count;
+}
+
+/* Which variant of the step runs for these sizes. */
+static void pick_variant(const binder *x, hn_run_step *out) {
+    const hnb_choice *choice = hn_bundle_choice_find(x->b, out->index, x->m->target);
+    if (choice)
+        set_variant(x, out, hn_bundle_choice_pick(x->b, choice, x->bound->values, x->bound->bad));
+}
+
 /* What the table is asked to launch; nothing if the walk calls the kernel itself. */
 static hn_status resolve_launch(binder *x, const hnb_step *step, int64_t scratch,
                                 hn_run_step *out) {
-    const hnb_launch *l = hn_bundle_launch(x->b, step, x->m->target);
+    const hnb_launch *l = out->called;
     int64_t shared, groups[3], extent = out->extent;
     if (hn_kernel_is_direct(x->m, out)) return NULL;
     HN_TRY(need_size(x, l->shared, &shared));
@@ -278,10 +304,10 @@ static hn_status resolve_launch(binder *x, const hnb_step *step, int64_t scratch
     if (l->block[0]) HN_TRY(count_groups(x, step, groups, scratch, &out->extent));
     if (!out->launch) HN_NEW(x->arena, out->launch, 1);
     hn_device_layout *layout = out->launch->layout;
-    HN_TRY(reset_layout(x, step, l, &layout));
+    HN_TRY(reset_layout(x, out->index, &layout));
     *out->launch = (hn_device_launch){.step = out->index,
                                       .args = out->args,
-                                      .arg_count = step->operand_count,
+                                      .arg_count = out->arg_count,
                                       .params = out->params,
                                       .param_count = l->param_count,
                                       .extent = extent,
@@ -295,7 +321,7 @@ static hn_status resolve_launch(binder *x, const hnb_step *step, int64_t scratch
 }
 
 static hn_status resolve_kernel(binder *x, const hnb_step *step, hn_run_step *out) {
-    const hnb_launch *launch = hn_bundle_launch(x->b, step, x->m->target);
+    const hnb_launch *launch = out->called;
     int64_t extent, scratch, value;
     HN_TRY(need_size(x, launch->extent, &extent));
     HN_TRY(need_size(x, launch->scratch, &scratch));
@@ -313,7 +339,7 @@ static hn_status resolve_kernel(binder *x, const hnb_step *step, hn_run_step *ou
     if (!launch->block[0] && (size_t)scratch > x->bound->scratch_stride)
         x->bound->scratch_stride = (size_t)scratch;
     HN_TRY(resolve_launch(x, step, scratch, out));
-    hn_kernel_set(x->m, out, __atomic_load_n(&x->m->kernels[step->kernel], __ATOMIC_ACQUIRE));
+    hn_kernel_set(x->m, out, __atomic_load_n(&x->m->kernels[out->kernel], __ATOMIC_ACQUIRE));
     return NULL;
 }
 
@@ -431,11 +457,13 @@ static hn_status resolve_loop(binder *x, const hnb_step *step, hn_run_step *out)
 }
 
 static hn_status resolve_operands(binder *x, const hnb_step *step, hn_run_step *out) {
-    uint32_t first = step->kind == HNB_STEP_KERNEL
-                         ? hn_bundle_launch(x->b, step, x->m->target)->operands
-                         : step->operands;
+    uint32_t first = step->operands, count = step->operand_count;
     if (step->kind == HNB_STEP_WAIT) return NULL;
-    for (uint32_t i = 0; i < step->operand_count; i++) {
+    if (step->kind == HNB_STEP_KERNEL) {
+        pick_variant(x, out);
+        first = out->called->operands, count = out->arg_count;
+    }
+    for (uint32_t i = 0; i < count; i++) {
         const hnb_operand *operand = &x->b->operands[first + i];
         if (operand->buffer)
             HN_TRY(resolve(x, operand->buffer, operand->offset,
@@ -459,12 +487,24 @@ static hn_status resolve_step(binder *x, uint32_t k) {
     return *node ? hn_status_annotate(status, "node '%s'", node) : status;
 }
 
+/* Of a step, in the variant that has the most. */
+static uint32_t most_args(const binder *x, uint32_t step) {
+    uint32_t most = hn_step_operand_count(&x->b->steps[step]);
+    if (x->b->steps[step].kind != HNB_STEP_KERNEL) return most;
+    const uint32_t count = hn_bundle_variant_count(x->b, step, x->m->target);
+    for (uint32_t v = 0; v < count; v++) {
+        const hn_bundle_call call = hn_bundle_call_of(x->b, step, x->m->target, v);
+        if (call.arg_count > most) most = call.arg_count;
+    }
+    return most;
+}
+
 /* Rooms for all steps, of later stages too. */
 static hn_status number_steps(binder *x) {
     const hn_bundle *b = x->b;
     hn_bound *bound = x->bound;
     size_t arg_count = 1;
-    for (uint32_t k = 0; k < b->steps_count; k++) arg_count += hn_step_arg_count(&b->steps[k]);
+    for (uint32_t k = 0; k < b->steps_count; k++) arg_count += most_args(x, k);
     HN_NEW(x->arena, bound->args, arg_count);
     HN_NEW(x->arena, bound->params, (size_t)b->params_count + 1);
     HN_NEW(x->arena, bound->ext_params, (size_t)b->params_count + 1);
@@ -489,7 +529,8 @@ static hn_status number_steps(binder *x) {
                           .scratch_at = -1,
                           .then_count = has_bodies ? step->then_count : 0,
                           .body_count = has_bodies ? step->then_count + step->otherwise_count : 0};
-        args += hn_step_arg_count(step);
+        set_variant(x, &bound->steps[k], 0);
+        args += most_args(x, k);
     }
     return NULL;
 }

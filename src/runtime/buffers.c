@@ -82,7 +82,7 @@ hn_status hn_bound_buffer_check(const hn_module *m, const hn_bound *bound, uint3
     return HN_ERROR(HN_CORRUPT, "the tensor in buffer %u reaches beyond its memory", buffer);
 }
 
-uint32_t hn_step_arg_count(const hnb_step *step) {
+uint32_t hn_step_operand_count(const hnb_step *step) {
     return step->kind == HNB_STEP_COPY ? 2 : step->kind == HNB_STEP_ZERO ? 1 : step->operand_count;
 }
 
@@ -91,18 +91,28 @@ static hnb_operand own_operand(const hnb_step *step, uint32_t arg) {
     return (hnb_operand){.buffer = arg == 0 ? step->buffer : step->from, .written = arg == 0};
 }
 
-hnb_operand hn_step_arg(const hn_module *m, const hnb_step *step, uint32_t arg) {
-    if (arg >= hn_step_arg_count(step)) return (hnb_operand){0};
-    if (step->kind == HNB_STEP_COPY || step->kind == HNB_STEP_ZERO) return own_operand(step, arg);
-    const uint32_t first = step->kind == HNB_STEP_KERNEL
-                               ? hn_bundle_launch(&m->view, step, m->target)->operands
-                               : step->operands;
-    return m->view.operands[first + arg];
+hnb_operand hn_step_operand_at(const hn_module *m, const hnb_step *step, uint32_t k) {
+    if (k >= hn_step_operand_count(step)) return (hnb_operand){0};
+    if (step->kind == HNB_STEP_COPY || step->kind == HNB_STEP_ZERO) return own_operand(step, k);
+    return m->view.operands[step->operands + k];
+}
+
+uint32_t hn_bound_arg_count(const hn_module *m, const hn_bound *bound, uint32_t step) {
+    const hnb_step *s = &m->view.steps[step];
+    return s->kind == HNB_STEP_KERNEL ? bound->steps[step].arg_count : hn_step_operand_count(s);
+}
+
+hnb_operand hn_bound_operand(const hn_module *m, const hn_bound *bound, uint32_t step,
+                             uint32_t arg) {
+    const hnb_step *s = &m->view.steps[step];
+    if (s->kind != HNB_STEP_KERNEL) return hn_step_operand_at(m, s, arg);
+    const hn_run_step *run = &bound->steps[step];
+    return arg < run->arg_count ? m->view.operands[run->called->operands + arg] : (hnb_operand){0};
 }
 
 bool hn_bound_arg_get(const hn_module *m, const hn_bound *bound, uint32_t step, uint32_t arg,
                       hn_bound_buffer *out) {
-    const hnb_operand o = hn_step_arg(m, &m->view.steps[step], arg);
+    const hnb_operand o = hn_bound_operand(m, bound, step, arg);
     int64_t offset = 0;
     if (!o.buffer) return false;
     hn_bound_buffer_get(m, bound, o.buffer, out);

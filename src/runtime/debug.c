@@ -89,10 +89,10 @@ static hn_status copy_operand(const hn_step_info *step, uint32_t k, const hn_ste
 /* Whether the step reads the same tensor as an earlier operand. */
 static bool is_repeated(const hn_step_info *step, uint32_t k) {
     const hn_module *m = step->run->m;
-    const hnb_step *s = &m->view.steps[step->index];
-    const uint32_t buffer = hn_step_arg(m, s, k).buffer;
+    const hn_bound *bound = step->run->c->bounds[0];
+    const uint32_t buffer = hn_bound_operand(m, bound, step->index, k).buffer;
     for (uint32_t i = 0; i < k; i++) {
-        const hnb_operand o = hn_step_arg(m, s, i);
+        const hnb_operand o = hn_bound_operand(m, bound, step->index, i);
         if (o.buffer == buffer && !o.written) return true;
     }
     return false;

@@ -86,14 +86,18 @@ static hn_step_info describe(const hn_module *m, const hn_context *c, uint32_t i
     const hnb_origin *origin = &m->view.origins[step->origin];
     const hn_place place = hn_place_of(m, step->device);
     const hn_dev *dev = hn_place_dev(m, place);
+    const hn_run_step *run = &c->bounds[0]->steps[index];
     return (hn_step_info){.index = index,
                           .kind = (hn_module_step_kind)step->kind,
-                          .name = m->profiles[index].name,
+                          .name = hn_run_step_name(m, run),
                           .node = hn_bundle_text(&m->view, origin->node),
                           .source = hn_bundle_text(&m->view, origin->source),
                           .node_count = step->origin_count ? step->origin_count : step->origin != 0,
-                          .operand_count = hn_step_arg_count(step),
+                          .operand_count = hn_bound_arg_count(m, c->bounds[0], index),
                           .call = c->call,
+                          .variant = run->variant,
+                          .variant_count = hn_bundle_variant_count(&m->view, index, m->target),
+                          .form = hn_run_step_form(m, run),
                           .device = {.kind = dev->ops->kind, .number = dev->number},
                           .queue =
                               dev->ops->handle ? dev->ops->handle(c->places[place].queue) : NULL};

@@ -13,14 +13,12 @@ static bool is_integer(uint32_t type) {
            type == HN_BOOL;
 }
 
-/* The address that the kernel was given for an operand of the step: another target may take them in
- * another order. */
+/* The address that the kernel was given for an operand of the step: another target or variant may take
+ * them in another order, or not at all. */
 static const uint8_t *address_of(const hn_module *m, const hn_run_step *s,
                                  const hnb_operand *operand) {
-    const hnb_step *step = &m->view.steps[s->index];
-    const hnb_operand *given =
-        &m->view.operands[hn_bundle_launch(&m->view, step, m->target)->operands];
-    for (uint32_t k = 0; k < step->operand_count; k++)
+    const hnb_operand *given = &m->view.operands[s->called->operands];
+    for (uint32_t k = 0; k < s->arg_count; k++)
         if (given[k].buffer == operand->buffer && given[k].offset == operand->offset)
             return s->args[k];
     return NULL;
@@ -81,7 +79,7 @@ static bool is_overwritten(const hn_module *m, const hn_context *c, const hn_run
     for (uint32_t k = first; k < until; k++) {
         const hn_run_step *later = &c->bounds[0]->steps[k];
         for (uint32_t arg = 0;
-             later->kind != HNB_STEP_NONE && arg < hn_step_arg_count(&m->view.steps[k]); arg++) {
+             later->kind != HNB_STEP_NONE && arg < hn_bound_arg_count(m, c->bounds[0], k); arg++) {
             hn_bound_buffer b;
             if (!hn_bound_arg_get(m, c->bounds[0], k, arg, &b) || !b.is_written) continue;
             const uint8_t *begin = hn_address(later->args[arg], -b.offset_bytes);

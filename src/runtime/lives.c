@@ -25,7 +25,6 @@ static void mention(const hn_module *m, hn_life *lives, uint32_t buffer, uint32_
 
 /* What a step in a loop uses lives through the loop: another round comes. */
 static void mention_all(const hn_module *m, const hn_bound *bound, hn_life *lives) {
-    hn_bound_buffer b;
     uint32_t loop = 0, loop_end = 0; /* the outermost one around the step */
     for (uint32_t k = 0; k < m->view.steps_count; k++) {
         if (k >= loop_end && bound->steps[k].kind == HNB_STEP_LOOP)
@@ -36,10 +35,10 @@ static void mention_all(const hn_module *m, const hn_bound *bound, hn_life *live
             mention(m, lives, step->buffer, is_inside ? loop : k);
             mention(m, lives, step->buffer, is_inside ? loop_end - 1 : k);
         }
-        for (uint32_t a = 0; a < hn_step_arg_count(&m->view.steps[k]); a++) {
-            if (!hn_bound_arg_get(m, bound, k, a, &b)) continue;
-            mention(m, lives, b.buffer, is_inside ? loop : k);
-            mention(m, lives, b.buffer, is_inside ? loop_end - 1 : k);
+        for (uint32_t a = 0; a < hn_step_operand_count(step); a++) {
+            const uint32_t buffer = hn_step_operand_at(m, step, a).buffer;
+            mention(m, lives, buffer, is_inside ? loop : k);
+            mention(m, lives, buffer, is_inside ? loop_end - 1 : k);
         }
     }
     for (uint32_t k = 0; k < m->view.outputs_count; k++)

@@ -88,6 +88,10 @@ typedef struct hn_run_extern {
 typedef struct hn_run_step {
     uint32_t kind;  /* hnb_step_kind */
     uint32_t index; /* in the bundle, for messages and profiles */
+    /* of KERNEL, and of EXTERN with a kernel: which of its variants runs for these sizes, and how; the
+     * first until these are known */
+    uint32_t variant, kernel, arg_count;
+    const hnb_launch *called;
     /* of KERNEL: parts of the range that may run at the same time; 1: on the calling thread */
     uint32_t chunks;
     /* of COND: steps of the first branch, of LOOP: steps of the test, which follow it ... */
@@ -634,10 +638,15 @@ typedef struct hn_bound_buffer {
 
 void hn_bound_buffer_get(const hn_module *m, const hn_bound *bound, uint32_t buffer,
                          hn_bound_buffer *out);
-/* How many arguments a step has, also those that are absent. */
-uint32_t hn_step_arg_count(const hnb_step *step);
+/* How many arguments a step has, also those that are absent: of a KERNEL step those of the variant that
+ * runs, and none before its sizes are known. */
+uint32_t hn_bound_arg_count(const hn_module *m, const hn_bound *bound, uint32_t step);
 /* The operand that is argument `arg` of a step; its buffer is 0 when there is none. */
-hnb_operand hn_step_arg(const hn_module *m, const hnb_step *step, uint32_t arg);
+hnb_operand hn_bound_operand(const hn_module *m, const hn_bound *bound, uint32_t step,
+                             uint32_t arg);
+/* The operands that a step has in any variant, in no order that means anything. */
+uint32_t hn_step_operand_count(const hnb_step *step);
+hnb_operand hn_step_operand_at(const hn_module *m, const hnb_step *step, uint32_t k);
 /* The same for the memory that a step takes as argument `arg`, in the order of hn_run_step.args.
  * False: it has none there. */
 bool hn_bound_arg_get(const hn_module *m, const hn_bound *bound, uint32_t step, uint32_t arg,
@@ -740,6 +749,11 @@ hn_status hn_hooks_before(hn_module *m, hn_context *c, const hn_run_step *s,
 hn_status hn_hooks_after(hn_step_run *run, bool has_failed) HN_MUST_USE;
 
 /* profile.c: names of steps; with `profile` also the hooks that time them. */
+/* Of the first variant, where there are several. */
+const char *hn_step_first_name(const hn_module *m, uint32_t step);
+/* The name of the variant that runs, and its form; "": the step has no variants. */
+const char *hn_run_step_name(const hn_module *m, const hn_run_step *step);
+const char *hn_run_step_form(const hn_module *m, const hn_run_step *step);
 hn_status hn_profiles_init(hn_module *m, bool profile) HN_MUST_USE;
 
 /* steps.c: the walk. A device may be at work when it returns; hn_steps_finish waits for it, and

@@ -36,6 +36,7 @@ static hn_status count(void *user, const hn_step_info *step, uint64_t *note) {
     if (!p->calls || ns < p->min_ns) p->min_ns = ns;
     p->calls++;
     p->total_ns += ns;
+    if (step->variant_count > 1) p->name = step->name, p->form = step->form;
     pthread_mutex_unlock(&m->lock);
     return NULL;
 }
@@ -49,12 +50,28 @@ static hn_status record_span(void *user, const hn_step_info *step, uint64_t *not
 
 /* ---- the module ---- */
 
-static const char *name_of(const hn_bundle *b, uint32_t target, const hnb_step *step) {
+/* `kernel`: of a KERNEL step. */
+static const char *name_of(const hn_bundle *b, uint32_t target, const hnb_step *step,
+                           uint32_t kernel) {
     switch (step->kind) {
-    case HNB_STEP_KERNEL: return hn_bundle_text(b, hn_bundle_code(b, step->kernel, target)->symbol);
+    case HNB_STEP_KERNEL: return hn_bundle_text(b, hn_bundle_code(b, kernel, target)->symbol);
     case HNB_STEP_EXTERN: return hn_bundle_extern_name(step->extern_kind);
     default: return hn_bundle_step_kind_name(step->kind);
     }
+}
+
+const char *hn_step_first_name(const hn_module *m, uint32_t step) {
+    return name_of(&m->view, m->target, &m->view.steps[step], m->view.steps[step].kernel);
+}
+
+const char *hn_run_step_name(const hn_module *m, const hn_run_step *step) {
+    return name_of(&m->view, m->target, &m->view.steps[step->index], step->kernel);
+}
+
+const char *hn_run_step_form(const hn_module *m, const hn_run_step *step) {
+    if (!hn_bundle_choice_find(&m->view, step->index, m->target)) return "";
+    const hn_bundle_call call = hn_bundle_call_of(&m->view, step->index, m->target, step->variant);
+    return hn_bundle_text(&m->view, call.form);
 }
 
 hn_status hn_profiles_init(hn_module *m, bool profile) {
@@ -63,7 +80,8 @@ hn_status hn_profiles_init(hn_module *m, bool profile) {
     if (!m->profiles) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory to load a module");
     for (uint32_t k = 0; k < b->steps_count; k++)
         m->profiles[k] = (hn_module_step_profile){
-            .name = name_of(b, m->target, &b->steps[k]),
+            .name = name_of(b, m->target, &b->steps[k], b->steps[k].kernel),
+            .form = "",
             .origin = hn_bundle_text(b, b->origins[b->steps[k].origin].node),
             .min_ns = INT64_MAX};
     m->has_profile = profile;

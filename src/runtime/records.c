@@ -197,10 +197,10 @@ static void set_moved(const values *v, const hnb_step *step, hn_step_record *out
     out->is_at_hint = !v->is_run && v->m->view.symbols_count;
 }
 
-static void set_resources(const hn_module *m, const hnb_step *step, hn_step_record *out) {
+static void set_resources(const hn_module *m, uint32_t kernel, hn_step_record *out) {
     hn_cubin_use use;
-    if (!step->kernel) return;
-    const hnb_code *code = hn_bundle_code(&m->view, step->kernel, m->target);
+    if (!kernel) return;
+    const hnb_code *code = hn_bundle_code(&m->view, kernel, m->target);
     if (!hn_bundle_code_use(&m->view, code, &use)) return;
     out->has_resources = true;
     out->registers = use.registers;
@@ -212,23 +212,25 @@ static uint32_t node_count(const hnb_step *s) {
     return s->origin_count ? s->origin_count : s->origin != 0;
 }
 
-static void describe(const values *v, uint32_t index, hn_step_record *out) {
+/* `run`: the step in a run; NULL: in none. */
+static void describe(const values *v, uint32_t index, const hn_run_step *run, hn_step_record *out) {
     const hn_module *m = v->m;
     const hnb_step *step = &m->view.steps[index];
     const hnb_record *r = hn_bundle_record_find(&m->view, index, m->target);
     *out = (hn_step_record){.step = index,
                             .kind = (hn_module_step_kind)step->kind,
                             .category = HN_CATEGORY_CONTROL,
-                            .name = m->profiles[index].name,
+                            .name = run ? hn_run_step_name(m, run) : hn_step_first_name(m, index),
                             .node = m->profiles[index].origin,
                             .node_count = node_count(step),
                             .form = ""};
     if (step->kind == HNB_STEP_COPY || step->kind == HNB_STEP_ZERO) set_moved(v, step, out);
     if (step->kind == HNB_STEP_KERNEL || step->kind == HNB_STEP_EXTERN) {
         out->category = HN_CATEGORY_UNKNOWN;
-        set_resources(m, step, out);
+        set_resources(m, run ? run->kernel : step->kernel, out);
     }
     if (r) set_work(v, r, out);
+    if (run && run->variant) out->form = hn_run_step_form(m, run);
     out->category_name = hn_step_category_name(out->category);
 }
 
@@ -238,7 +240,7 @@ hn_status hn_module_step_record(hn_module *m, uint32_t step, hn_step_record *out
     if (step >= m->view.steps_count) return hn_out_of_range("step", step, m->view.steps_count);
     HN_TRY(sizes_of(m));
     const values v = {m, m->record_sizes->hints, m->record_sizes->bad, false};
-    describe(&v, step, out);
+    describe(&v, step, NULL, out);
     return NULL;
 }
 
@@ -249,7 +251,7 @@ hn_status hn_step_record_get(const hn_step_info *step, hn_step_record *out) {
     const hn_bound *bound = run->c->bounds[0];
     HN_TRY(sizes_of(run->m));
     const values v = {run->m, bound->values, bound->bad, true};
-    describe(&v, step->index, out);
+    describe(&v, step->index, run->s, out);
     return NULL;
 }
 

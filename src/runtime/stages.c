@@ -57,23 +57,35 @@ static uint32_t stage_of_output(const stager *x, uint32_t output) {
     return later(stage, buffer_stage(x, o->buffer));
 }
 
+static uint32_t stage_of_launch(const stager *x, const hnb_launch *l) {
+    const uint32_t stage =
+        later(node_stage(x, l->extent), later(node_stage(x, l->scratch), node_stage(x, l->shared)));
+    return later(stage, later(nodes_stage(x, l->grid, 3),
+                              nodes_stage(x, x->b->params + l->params, l->param_count)));
+}
+
+/* Of all variants of a kernel's step, and of what chooses between them. */
+static uint32_t stage_of_variants(const stager *x, uint32_t step) {
+    const hnb_choice *choice = hn_bundle_choice_find(x->b, step, x->m->target);
+    const uint32_t count = choice ? choice->head.variant_count : 1;
+    uint32_t stage = choice ? nodes_stage(x, choice->axes, choice->head.axis_count) : 0;
+    for (uint32_t v = 0; v < count; v++)
+        stage =
+            later(stage, stage_of_launch(x, hn_bundle_call_of(x->b, step, x->m->target, v).launch));
+    return stage;
+}
+
 static uint32_t stage_of_step(const stager *x, uint32_t step) {
     const hnb_step *s = &x->b->steps[step];
-    uint32_t stage = 0, operands = s->operands, params = s->params, param_count = s->param_count;
-    if (s->kind == HNB_STEP_KERNEL) {
-        const hnb_launch *l = hn_bundle_launch(x->b, s, x->m->target);
-        operands = l->operands, params = l->params, param_count = l->param_count;
-        stage = later(node_stage(x, l->extent),
-                      later(node_stage(x, l->scratch), node_stage(x, l->shared)));
-        stage = later(stage, nodes_stage(x, l->grid, 3));
-    }
+    uint32_t stage = s->kind == HNB_STEP_KERNEL ? stage_of_variants(x, step) : 0;
     if (s->kind == HNB_STEP_KERNEL || s->kind == HNB_STEP_ZERO)
         stage = later(stage, buffer_stage(x, s->buffer));
     if (s->kind == HNB_STEP_COPY)
         return later(stage, later(buffer_stage(x, s->buffer), buffer_stage(x, s->from)));
-    stage = later(stage, nodes_stage(x, x->b->params + params, param_count));
+    if (s->kind != HNB_STEP_KERNEL)
+        stage = later(stage, nodes_stage(x, x->b->params + s->params, s->param_count));
     for (uint32_t k = 0; k < s->operand_count; k++) {
-        const hnb_operand *o = &x->b->operands[operands + k];
+        const hnb_operand *o = &x->b->operands[s->operands + k];
         stage = later(stage, later(node_stage(x, o->offset), buffer_stage(x, o->buffer)));
     }
     return stage;

@@ -101,7 +101,7 @@ static hn_status run_define(hn_module *m, hn_context *c, const hn_run_step *s) {
 /* The kernel, wanted for the first time by this bound. */
 static hn_status find_kernel(hn_module *m, hn_run_step *s) {
     void *kernel;
-    hn_status status = hn_kernels_get(m, m->view.steps[s->index].kernel, &kernel);
+    hn_status status = hn_kernels_get(m, s->kernel, &kernel);
     if (status) return step_error(m, s, status);
     hn_kernel_set(m, s, kernel);
     return NULL;
@@ -296,7 +296,7 @@ hn_status hn_steps_load(hn_module *m, const hn_context *c) {
             s->kind == HNB_STEP_KERNEL || (s->kind == HNB_STEP_EXTERN && s->ext->has_kernel);
         void *ignored;
         if (!has_kernel || s->extent == 0) continue;
-        hn_status status = hn_kernels_get(m, m->view.steps[s->index].kernel, &ignored);
+        hn_status status = hn_kernels_get(m, s->kernel, &ignored);
         if (status) return step_error(m, s, status);
     }
     return NULL;

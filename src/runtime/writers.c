@@ -18,11 +18,11 @@ static void each_written(const hn_module *m, uint32_t step,
                          void (*take)(hn_writers *w, uint32_t buffer, uint32_t step),
                          hn_writers *w) {
     const hnb_step *s = &m->view.steps[step];
-    for (uint32_t k = 0; k < hn_step_arg_count(s); k++) {
-        const hnb_operand o = hn_step_arg(m, s, k);
+    for (uint32_t k = 0; k < hn_step_operand_count(s); k++) {
+        const hnb_operand o = hn_step_operand_at(m, s, k);
         bool is_new = o.buffer && o.written;
         for (uint32_t i = 0; i < k && is_new; i++) {
-            const hnb_operand before = hn_step_arg(m, s, i);
+            const hnb_operand before = hn_step_operand_at(m, s, i);
             is_new = before.buffer != o.buffer || !before.written;
         }
         if (is_new) take(w, o.buffer, step);

@@ -41,53 +41,81 @@ hn_status hn_emit_objects(bundle_emitter *e, const hn_bundle_objects *objects) {
     return NULL;
 }
 
-/* Argument k of the function for target `t` is this operand of the line. */
-static uint32_t operand_at(const hn_line *line, uint32_t t, uint32_t k) {
-    return t ? line->others[t - 1].order[k] : k;
+/* A line that calls a kernel, and in which of its variants. */
+typedef struct caller {
+    const hn_line *line;
+    uint32_t variant;
+} caller;
+
+static uint32_t arg_count_of(const caller *c, uint32_t target) {
+    return c->line ? hn_line_launch(c->line, c->variant, target).arg_count : 0;
 }
 
-static hn_status put_code(bundle_emitter *e, const hn_wkernel_info *k, const hn_line *line,
-                          uint32_t t, uint32_t object_count) {
+/* `room`: arguments that the kernel has on the target that gives it the most; those that are not
+ * there stay zeros. */
+static hn_status put_code(bundle_emitter *e, const hn_wkernel_info *k, const caller *from,
+                          uint32_t t, uint32_t room, uint32_t object_count) {
     const hn_wkernel_info *own = t ? &k->others[t - 1] : k;
     hnb_code code = {.object = own->object, .args = e->out.args.count};
     if (own->object >= object_count)
         return HN_ERROR(HN_INTERNAL, "kernel '" HN_STR_FMT "' is in object %u of %u",
                         HN_STR_ARG(own->name), own->object, object_count);
     HN_TRY(hn_emit_str(e, own->name, &code.symbol));
-    for (uint32_t i = 0; line && i < line->operand_count; i++) {
-        const hn_woperand *o = &line->operands[operand_at(line, t, i)];
-        HN_PUSH(e->out.arena, &e->out.args,
-                ((hnb_arg){.dtype = (uint8_t)o->dtype, .written = o->written}));
+    for (uint32_t i = 0; i < room; i++) {
+        hnb_arg arg = {0};
+        if (i < arg_count_of(from, t)) {
+            const hn_wlaunch l = hn_line_launch(from->line, from->variant, t);
+            const hn_woperand *o = &from->line->operands[hn_wlaunch_operand(&l, i)];
+            arg = (hnb_arg){.dtype = (uint8_t)o->dtype, .written = o->written};
+        }
+        HN_PUSH(e->out.arena, &e->out.args, arg);
     }
     HN_PUSH(e->out.arena, &e->out.codes, code);
     return NULL;
 }
 
-/* What a kernel takes shows in any line that calls it. */
-hn_status hn_emit_kernels(bundle_emitter *e, uint32_t object_count) {
-    const hn_line **callers;
-    HN_NEW(e->out.arena, callers, e->w->kernels.count);
-    for (uint32_t i = 0; i < e->w->lines.count; i++) {
-        const hn_line *line = &e->w->lines.items[i];
-        if (!line->kernel) continue;
-        if (!callers[line->kernel]) callers[line->kernel] = line;
-        if (callers[line->kernel]->operand_count != line->operand_count)
+/* The first line that calls it; others give it as many arguments. */
+static hn_status note_caller(const bundle_emitter *e, caller *callers, hn_wkernel kernel,
+                             const caller *from) {
+    caller *known = &callers[kernel];
+    if (!kernel) return NULL;
+    if (!known->line) *known = *from;
+    for (uint32_t t = 0; t < (e->target_count ? e->target_count : 1); t++)
+        if (arg_count_of(known, t) != arg_count_of(from, t))
             return HN_ERROR(HN_INTERNAL,
                             "kernel '" HN_STR_FMT "' is called with %u operands and with %u",
-                            HN_STR_ARG(e->w->kernels.items[line->kernel].name),
-                            callers[line->kernel]->operand_count, line->operand_count);
+                            HN_STR_ARG(e->w->kernels.items[kernel].name), arg_count_of(known, t),
+                            arg_count_of(from, t));
+    return NULL;
+}
+
+static hn_status note_callers(const bundle_emitter *e, caller *callers) {
+    for (uint32_t i = 0; i < e->w->lines.count; i++) {
+        const hn_line *line = &e->w->lines.items[i];
+        for (uint32_t v = 0; v < hn_line_variants(line); v++)
+            HN_TRY(note_caller(e, callers, hn_line_kernel(line, v), &(caller){line, v}));
     }
+    return NULL;
+}
+
+/* What a kernel takes shows in any line that calls it. */
+hn_status hn_emit_kernels(bundle_emitter *e, uint32_t object_count) {
+    caller *callers;
+    HN_NEW(e->out.arena, callers, e->w->kernels.count);
+    HN_TRY(note_callers(e, callers));
     for (uint32_t i = 1; i < e->w->kernels.count; i++) {
         const hn_wkernel_info *k = &e->w->kernels.items[i];
-        hnb_kernel record = {.codes = e->out.codes.count,
-                             .arg_count = callers[i] ? callers[i]->operand_count : 0};
+        hnb_kernel record = {.codes = e->out.codes.count};
+        for (uint32_t t = 0; t < (e->target_count ? e->target_count : 1); t++)
+            if (arg_count_of(&callers[i], t) > record.arg_count)
+                record.arg_count = arg_count_of(&callers[i], t);
         if (!k->name.len) return HN_ERROR(HN_INTERNAL, "kernel %u has no name", i);
         HN_TRY(hn_emit_str(e, k->name, &record.name));
         HN_PUSH(e->out.arena, &e->out.kernels, record);
         if (e->target_count > 1 && !k->others)
             return HN_ERROR(HN_INTERNAL, "kernel %u has one target of %u", i, e->target_count);
         for (uint32_t t = 0; t < e->target_count; t++)
-            HN_TRY(put_code(e, k, callers[i], t, object_count));
+            HN_TRY(put_code(e, k, &callers[i], t, record.arg_count, object_count));
     }
     return NULL;
 }
@@ -111,10 +139,10 @@ static hn_status put_params(bundle_emitter *e, const hn_expr *params, uint32_t c
     return NULL;
 }
 
-static bool is_in_order(const uint32_t *order, uint32_t count) {
-    for (uint32_t k = 0; k < count; k++)
-        if (order[k] != k) return false;
-    return true;
+static bool is_in_order(const hn_wlaunch *l, uint32_t count) {
+    for (uint32_t k = 0; k < l->arg_count; k++)
+        if (hn_wlaunch_operand(l, k) != k) return false;
+    return l->arg_count == count;
 }
 
 static bool same_params(const hn_line *line, const hn_wlaunch *l) {
@@ -137,26 +165,25 @@ static hn_status put_groups(bundle_emitter *e, uint32_t threads, uint32_t shared
     return shared ? hn_emit_expr(e, hn_sym_int(e->sym, shared), &l->shared) : NULL;
 }
 
-/* The launch of target `t`; lists that are those of the first target are not written again. */
+/* The launch of a target in a variant; lists that are those of the first launch, of the line itself, are
+ * not written again. */
 static hn_status put_launch(bundle_emitter *e, const hn_line *line, const hnb_step *s,
-                            const hnb_launch *first, uint32_t t) {
-    const hn_wlaunch *own = t ? &line->others[t - 1] : NULL;
+                            const hnb_launch *first, const hn_wlaunch *own) {
     hnb_launch l = {.operands = s->operands,
-                    .grain = hn_line_grain(own ? own->grain : line->grain),
+                    .grain = hn_line_grain(own->grain),
                     .params = first ? first->params : s->params};
-    if (own && !is_in_order(own->order, line->operand_count)) {
+    if (!is_in_order(own, line->operand_count)) {
         l.operands = e->out.operands.count;
-        for (uint32_t k = 0; k < line->operand_count; k++)
-            HN_TRY(put_operand(e, &line->operands[own->order[k]]));
+        for (uint32_t k = 0; k < own->arg_count; k++)
+            HN_TRY(put_operand(e, &line->operands[hn_wlaunch_operand(own, k)]));
     }
-    l.param_count = own ? own->param_count : line->param_count;
+    l.param_count = own->param_count;
     /* those of an operation stand there already */
-    if (own ? !same_params(line, own) : line->kind == HN_LINE_KERNEL)
-        HN_TRY(put_params(e, own ? own->params : line->params, l.param_count, &l.params));
-    HN_TRY(hn_emit_expr(e, own ? own->extent : line->extent, &l.extent));
-    HN_TRY(hn_emit_optional(e, own ? own->scratch_bytes : line->scratch_bytes, &l.scratch));
-    HN_TRY(put_groups(e, own ? own->threads : line->threads,
-                      own ? own->shared_bytes : line->shared_bytes, &l));
+    if (first ? !same_params(line, own) : line->kind == HN_LINE_KERNEL)
+        HN_TRY(put_params(e, own->params, l.param_count, &l.params));
+    HN_TRY(hn_emit_expr(e, own->extent, &l.extent));
+    HN_TRY(hn_emit_optional(e, own->scratch_bytes, &l.scratch));
+    HN_TRY(put_groups(e, own->threads, own->shared_bytes, &l));
     HN_PUSH(e->out.arena, &e->out.launches, l);
     return NULL;
 }
@@ -182,12 +209,57 @@ static hn_status put_launches(bundle_emitter *e, const hn_line *line, hnb_step *
         return HN_ERROR(HN_INTERNAL, "a call of a kernel has one target of %u", e->target_count);
     for (uint32_t t = 0; t < s->launch_count; t++) {
         hnb_launch first = t ? e->out.launches.items[s->launches] : (hnb_launch){0};
-        HN_TRY(put_launch(e, line, s, t ? &first : NULL, t));
+        const hn_wlaunch own = hn_line_launch(line, 0, t);
+        HN_TRY(put_launch(e, line, s, t ? &first : NULL, &own));
         same &= !t || memcmp(&e->out.launches.items[s->launches + t], &first, sizeof first) == 0;
     }
     if (!same) return NULL;
     s->launch_count = 1;
     e->out.launches.count = s->launches + 1;
+    return NULL;
+}
+
+static hn_status put_choice(bundle_emitter *e, const hn_sym_choice *from, uint32_t target) {
+    hnb_choice c = {.step = e->out.steps.count,
+                    .target = target,
+                    .variants = e->out.variants.count,
+                    .boxes = e->out.boxes.count,
+                    .head = from->head};
+    for (uint32_t d = 0; d < from->head.axis_count; d++)
+        HN_TRY(hn_emit_expr(e, from->axes[d], &c.axes[d]));
+    for (uint32_t k = 0; k < from->head.box_count; k++)
+        HN_PUSH(e->out.arena, &e->out.boxes, from->boxes[k]);
+    HN_PUSH(e->out.arena, &e->out.choices, c);
+    return NULL;
+}
+
+static hn_status put_variant(bundle_emitter *e, const hn_line *line, const hnb_step *s,
+                             const hnb_launch *first, hn_wkernel kernel, const hn_wlaunch *own) {
+    hnb_variant v = {
+        .kernel = kernel, .launch = e->out.launches.count, .arg_count = own->arg_count};
+    HN_TRY(hn_emit_str(e, own->form, &v.form));
+    HN_TRY(put_launch(e, line, s, first, own));
+    HN_PUSH(e->out.arena, &e->out.variants, v);
+    return NULL;
+}
+
+/* For each target its table, and how its variants are called. */
+static hn_status put_variants(bundle_emitter *e, const hn_line *line, const hnb_step *s) {
+    const uint32_t first_launch = e->out.launches.count;
+    HN_TRY(check_targets(e, line));
+    if (e->target_count > 1 && !line->others)
+        return HN_ERROR(HN_INTERNAL, "a call of a kernel has one target of %u", e->target_count);
+    for (uint32_t t = 0; t < (e->target_count ? e->target_count : 1); t++) {
+        HN_TRY(put_choice(e, &line->choices[t], t));
+        for (uint32_t v = 0; v < hn_line_variants(line); v++) {
+            const bool is_first = e->out.launches.count == first_launch;
+            const hnb_launch first =
+                is_first ? (hnb_launch){0} : e->out.launches.items[first_launch];
+            const hn_wlaunch own = hn_line_launch(line, v, t);
+            HN_TRY(
+                put_variant(e, line, s, is_first ? NULL : &first, hn_line_kernel(line, v), &own));
+        }
+    }
     return NULL;
 }
 
@@ -227,8 +299,6 @@ hn_status hn_emit_step(bundle_emitter *e, uint32_t at) {
     if (!hn_wline_kind_name(line->kind))
         return HN_ERROR(HN_INTERNAL, "line %u is of unknown kind %d", at, (int)line->kind);
     if (!hn_line_is_step(line->kind)) return NULL;
-    if (line->variant_count)
-        return HN_ERROR(HN_UNSUPPORTED, "line %u has variants, which bundles do not have yet", at);
     hnb_step s = {.kind = step_kinds[line->kind],
                   .kernel = line->kernel,
                   .extern_kind = line->extern_kind,
@@ -242,7 +312,7 @@ hn_status hn_emit_step(bundle_emitter *e, uint32_t at) {
         return HN_ERROR(HN_INTERNAL, "line %u defines a symbol that nobody has listed", at);
     for (uint32_t k = 0; k < line->operand_count; k++) HN_TRY(put_operand(e, &line->operands[k]));
     if (s.kind == HNB_STEP_KERNEL) {
-        HN_TRY(put_launches(e, line, &s));
+        HN_TRY(line->variant_count ? put_variants(e, line, &s) : put_launches(e, line, &s));
         HN_TRY(put_checks(e, line, &s));
     }
     if (s.kind == HNB_STEP_EXTERN) {

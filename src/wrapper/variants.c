@@ -204,8 +204,8 @@ static hn_status check_launch(const hn_line *line, const hn_wlaunch *l, uint32_t
                    l->arg_count, line->operand_count);
     for (uint32_t k = 0; k < l->arg_count; k++)
         if (hn_wlaunch_operand(l, k) >= line->operand_count)
-            return BAD("line %u: variant %u takes operand %u of %u", i, v,
-                       hn_wlaunch_operand(l, k), line->operand_count);
+            return BAD("line %u: variant %u takes operand %u of %u", i, v, hn_wlaunch_operand(l, k),
+                       line->operand_count);
     for (uint32_t k = 0; k < l->param_count; k++)
         if (!l->params[k]) return BAD("line %u: variant %u: parameter %u is missing", i, v, k);
     return NULL;
@@ -215,7 +215,8 @@ static hn_status check_variant(const hn_wrapper *w, const hn_line *line, uint32_
     const hn_wkernel kernel = hn_line_kernel(line, v);
     if (!kernel || kernel >= w->kernels.count)
         return BAD("line %u: variant %u is unknown kernel %u", i, v, kernel);
-    if (v && !line->variants[v - 1].launches) return BAD("line %u: variant %u has no launches", i, v);
+    if (v && !line->variants[v - 1].launches)
+        return BAD("line %u: variant %u has no launches", i, v);
     for (uint32_t t = 0; t < w->target_count; t++) {
         const hn_wlaunch l = hn_line_launch(line, v, t);
         HN_TRY(check_launch(line, &l, i, v));
@@ -230,8 +231,7 @@ static hn_status check_axes(const hn_wrapper *w, const hn_sym_choice *c, uint32_
         if (hn_sym_is_int(w->sym, c->axes[d], NULL))
             return BAD("line %u: size %u of its table is a number", i, d);
         for (uint32_t e = 0; e < d; e++)
-            if (c->axes[e] == c->axes[d])
-                return BAD("line %u: its table has size %u twice", i, d);
+            if (c->axes[e] == c->axes[d]) return BAD("line %u: its table has size %u twice", i, d);
     }
     return NULL;
 }
@@ -273,8 +273,7 @@ static hn_status check_line(const hn_wrapper *w, const hn_line *line, uint32_t i
 hn_status hn_wrapper_variants_verify(const hn_wrapper *w) {
     for (uint32_t i = 0; i < w->lines.count; i++) {
         const hn_line *line = &w->lines.items[i];
-        if (line->variant_count || line->choices || line->order)
-            HN_TRY(check_line(w, line, i));
+        if (line->variant_count || line->choices || line->order) HN_TRY(check_line(w, line, i));
     }
     return NULL;
 }

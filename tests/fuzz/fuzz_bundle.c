@@ -177,7 +177,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     /* other numbers are refused before anything is read: they would be executions for nothing */
     if (size >= sizeof(hnb_header)) {
         hnb_header *header = bytes;
-        if (header->version != HNB_VERSION && header->version != HNB_VERSION_COMPUTED)
+        if (header->version < HNB_VERSION_SINGLE || header->version > HNB_VERSION_VARIANTS)
             header->version = HNB_VERSION_SINGLE;
         header->kernel_abi = HN_KERNEL_ABI_VERSION;
         header->extern_abi = HN_EXTERN_ABI_VERSION;

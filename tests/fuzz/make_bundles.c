@@ -18,6 +18,28 @@
 #include <string.h>
 #include <unistd.h>
 
+/* The same variants, with other numbers and without a table, for the second level. */
+static hn_status add_variants(hn_arena *arena, hn_line *line) {
+    hn_wvariant *variants;
+    hn_sym_choice *choices;
+    if (!line->variant_count) return NULL;
+    HN_NEW(arena, variants, line->variant_count);
+    HN_NEW(arena, choices, 2);
+    for (uint32_t v = 0; v < line->variant_count; v++) {
+        hn_wlaunch *launches;
+        HN_NEW(arena, launches, 2);
+        launches[0] = launches[1] = line->variants[v].launches[0];
+        launches[1].grain += 5;
+        launches[1].form = HN_STR("other");
+        variants[v] = (hn_wvariant){line->variants[v].kernel, launches};
+    }
+    choices[0] = line->choices[0];
+    choices[1].head = (hn_choice){.variant_count = hn_line_variants(line), .fallback = 1};
+    line->variants = variants;
+    line->choices = choices;
+    return NULL;
+}
+
 static hn_status add_level(hn_arena *arena, hn_wrapper *w) {
     w->target_count = 2;
     for (uint32_t k = 1; k < w->kernels.count; k++) {
@@ -36,12 +58,14 @@ static hn_status add_level(hn_arena *arena, hn_wrapper *w) {
         for (uint32_t i = 0; i < line->operand_count; i++) order[i] = line->operand_count - 1 - i;
         *launch = (hn_wlaunch){.arg_count = line->operand_count,
                                .order = order,
+                               .form = HN_STR("other"),
                                .param_count = line->param_count,
                                .params = line->params,
                                .extent = line->extent,
                                .grain = line->grain + 7,
                                .scratch_bytes = line->scratch_bytes};
         line->others = launch;
+        HN_TRY(add_variants(arena, line));
     }
     return NULL;
 }

@@ -416,6 +416,7 @@ hn_status tool_steps_json(tool_json *json, hn_module *module) {
         tool_json_open(json, NULL, '{');
         tool_json_str(json, "name", step.name);
         tool_json_str(json, "origin", step.origin);
+        if (*step.form) tool_json_str(json, "form", step.form);
         tool_json_int(json, "calls", (int64_t)step.calls);
         tool_json_ms(json, "total_ms", step.total_ns);
         tool_json_ms(json, "min_ms", step.min_ns);

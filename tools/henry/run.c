@@ -261,9 +261,11 @@ static hn_status text_steps(run_state *r, hn_strbuf *text) {
     for (uint32_t k = 0; k < hn_module_step_count(r->model.module); k++) {
         hn_module_step_profile step;
         HN_TRY(hn_module_profile(r->model.module, k, &step));
-        hn_strbuf_printf(text, "%10.3f %10.3f %7llu  %s (%s)\n", (double)step.total_ns / 1e6,
+        hn_strbuf_printf(text, "%10.3f %10.3f %7llu  %s (%s)", (double)step.total_ns / 1e6,
                          (double)step.min_ns / 1e6, (unsigned long long)step.calls, step.name,
                          step.origin);
+        if (*step.form) hn_strbuf_printf(text, " as %s", step.form);
+        hn_strbuf_putc(text, '\n');
     }
     return NULL;
 }

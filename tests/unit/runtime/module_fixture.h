@@ -154,6 +154,14 @@ static const hn_bundle_target fixture_target = {.name = HN_STR("opencl"),
 #endif
 static const hn_bundle_target *const fixture_targets = &fixture_target;
 
+/* Lists of a parsed line are the wrapper's own. */
+static hn_status fixture_place_variants(const hn_wrapper *w, const hn_line *line) {
+    for (uint32_t v = 1; v < hn_line_variants(line); v++)
+        for (uint32_t t = 0; t < w->target_count; t++)
+            ((hn_wlaunch *)(uintptr_t)line->variants[v - 1].launches)[t].threads = 1;
+    return NULL;
+}
+
 static hn_status fixture_place(hn_wrapper *w) {
     for (uint32_t b = 1; b < w->buffers.count; b++) w->buffers.items[b].device = FIXTURE_DEVICE;
     for (uint32_t k = 0; k < w->lines.count; k++) {
@@ -162,6 +170,7 @@ static hn_status fixture_place(hn_wrapper *w) {
         if (line->kind != HN_LINE_KERNEL) continue;
         line->device = FIXTURE_DEVICE;
         line->threads = 1;
+        HN_TRY(fixture_place_variants(w, line));
         HN_TRY(hn_wrapper_add_workspace(w, FIXTURE_DEVICE, hn_workspace_of_groups(w, line),
                                         &line->workspace));
     }

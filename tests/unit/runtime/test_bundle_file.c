@@ -325,7 +325,7 @@ TEST(the_best_target_is_run_and_loaded_when_it_is_called) {
         two_targets(&p, fits ? "sse2" : "avx9000", &image);
         EXPECT_OK(hn_bundle_open(image.ptr, image.len, true, &b));
         EXPECT_INT(b.steps[0].launch_count, 2);
-        EXPECT_INT(hn_bundle_launch(&b, &b.steps[0], 1)->grain, 2);
+        EXPECT_INT(hn_bundle_call_of(&b, 0, 1, 0).launch->grain, 2);
         EXPECT_OK(load_and_run(&image, NULL, &before, &after));
         EXPECT(before.objects == 1 && before.objects_loaded == 0 && after.objects_loaded == 1);
         EXPECT_OK(load_and_run(&image, &(hn_module_options){.load_all = true}, &before, &after));

@@ -155,8 +155,7 @@ TEST(verify_finds) {
         {"call k1(b1 f32, out b2 f32, out b4 u8) takes [0, 1] extent(s0) form \"a\" "
          "or k2 takes [1, 0] extent(s0) form \"b\" choose [s0] else 0 []",
          "nothing takes operand 2"},
-        {CALL "or k2 extent(s0) form \"b\" choose [s0] else 2 []",
-         "falls back on variant 2 of 2"},
+        {CALL "or k2 extent(s0) form \"b\" choose [s0] else 2 []", "falls back on variant 2 of 2"},
         {CALL "or k2 extent(s0) form \"b\" choose [s0] else 0 [2 in [1, 2]]", "has variant 2 of 2"},
         {CALL "or k2 extent(s0) form \"b\" choose [s0] else 0 [1 in [3, 2]]",
          "box 0 of a decision table is empty"},
@@ -168,7 +167,8 @@ TEST(verify_finds) {
          "a decision table has boxes, but no sizes"},
         {CALL "or k2 extent(s0) form \"b\" choose [64] else 0 [1 in [1, 2]]",
          "size 0 of its table is a number"},
-        {CALL "or k2 extent(s0) form \"b\" choose [s0, s0] else 0 []", "its table has size 1 twice"},
+        {CALL "or k2 extent(s0) form \"b\" choose [s0, s0] else 0 []",
+         "its table has size 1 twice"},
         /* what one variant leaves alone is not there for those behind */
         {"call k1(b1 f32, out b2 f32) takes [0] extent(s0) form \"a\" or k2 extent(s0) form \"b\" "
          "choose [s0] else 0 [] call k1(b2 f32, out b3 f32) extent(s0)",
@@ -258,8 +258,10 @@ TEST(over_only_where_all_variants_allow_it) {
     } rows[] = {
         {"b2 f32, b3 f32, out b1 f32 over [0, 1]", "b2 f32, b3 f32, out b1 f32 over [0, 1]", true,
          true},
-        {"b2 f32, b3 f32, out b1 f32 over [0, 1]", "b2 f32, b3 f32, out b1 f32 over [1]", false, true},
-        {"b2 f32, b3 f32, out b1 f32 over [0]", "b2 f32, b3 f32, out b1 f32 over [1]", false, false},
+        {"b2 f32, b3 f32, out b1 f32 over [0, 1]", "b2 f32, b3 f32, out b1 f32 over [1]", false,
+         true},
+        {"b2 f32, b3 f32, out b1 f32 over [0]", "b2 f32, b3 f32, out b1 f32 over [1]", false,
+         false},
         /* another order of arguments */
         {"b2 f32, b3 f32, out b1 f32 over [0]", "out b1 f32 over [2], b3 f32, b2 f32", true, false},
         /* the variant does not read the one, or read it twice and allows it once */
@@ -366,10 +368,11 @@ TEST(workspaces_are_merged) {
 
 TEST(workspace_for_all_variants) {
     fixture f;
-    EXPECT_OK(setup(&f, "wrapper { symbol size s0 in [1, 100] buffer b1 : output f32[8] on cuda bytes(32) "
-                        "buffer b2 : workspace u8[64] on cuda bytes(64) kernel k1 : object 0 "
-                        "call k1(out b1 f32) extent(1) threads 32 scratch(64) form \"a\" in b2 on cuda "
-                        "or k1 extent(2) threads 32 scratch(64) form \"b\" choose [s0] else 0 [] }"));
+    EXPECT_OK(setup(
+        &f, "wrapper { symbol size s0 in [1, 100] buffer b1 : output f32[8] on cuda bytes(32) "
+            "buffer b2 : workspace u8[64] on cuda bytes(64) kernel k1 : object 0 "
+            "call k1(out b1 f32) extent(1) threads 32 scratch(64) form \"a\" in b2 on cuda "
+            "or k1 extent(2) threads 32 scratch(64) form \"b\" choose [s0] else 0 [] }"));
     EXPECT_ERROR(hn_wrapper_verify(f.w), HN_INTERNAL, "line 0: workspace 2 is too small");
     teardown(&f);
 }
