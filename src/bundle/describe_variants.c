@@ -76,9 +76,8 @@ static void json_choice(const hn_bundle *b, const hnb_choice *c, hn_strbuf *out)
     for (uint32_t v = 0; v < c->head.variant_count; v++) {
         hn_json_open_put(out, '{');
         hn_json_text_put(out, "form", n.variants[v]);
-        hn_json_text_put(
-            out, "kernel",
-            hn_bundle_str(b, b->kernels[b->variants[c->variants + v].kernel].name));
+        hn_json_text_put(out, "kernel",
+                         hn_bundle_str(b, b->kernels[b->variants[c->variants + v].kernel].name));
         hn_json_close_put(out, '}');
     }
     hn_json_close_put(out, ']');

@@ -18,9 +18,9 @@ static void dump_kernel(hn_driver *d, const hn_kernel_code *kernel) {
 /* In the form that was measured to be the fastest, or that is expected to be. */
 static hn_status print_form(hn_driver *d, const hn_driver_level *level, const hn_kernel *kernel,
                             hn_arena *scratch, hn_kernel_code *out) {
-    hn_form *picked;
-    HN_TRY(hn_driver_pick(d, level, kernel, scratch, &picked));
-    if (picked) return hn_target_print_form(&level->target, picked, &d->arena, scratch, out);
+    bool is_known;
+    HN_TRY(hn_driver_pick(d, level, kernel, scratch, out, &is_known));
+    if (is_known) return NULL;
     return hn_target_print(&level->target, d->program, kernel, &d->arena, scratch, out);
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/cpu.h"
 #include "base/log.h"
+#include "driver/multi.h"
 #include "tune/choice.h"
 #include "tune/device.h"
 
@@ -129,41 +130,42 @@ static uint32_t list_timed(const hn_tuning_list *records, hn_form_name *out) {
     return count;
 }
 
-/* Of sizes that differ from call to call, the form that is the best over all records. */
-static hn_status choose_over_sizes(const hn_tuning_list *records, hn_arena *scratch,
-                                   hn_form_name *out) {
+/* One form for all sizes. */
+static void choose_one(hn_choice_made *out) { out->table.head = (hn_choice){.variant_count = 1}; }
+
+/* Of sizes that differ from call to call a table over what was measured. */
+static hn_status choose_over_sizes(const hn_tuning_list *records, hn_form_name *names,
+                                   hn_arena *scratch, hn_choice_made *out) {
     const hn_tuning_record **list;
-    hn_form_name names[HN_CHOICE_VARIANTS];
     hn_choice_times times;
-    hn_choice_made made;
     const uint32_t count = list_timed(records, names);
     HN_NEW(scratch, list, records->count);
     for (uint32_t k = 0; k < records->count; k++) list[k] = &records->items[k];
     HN_TRY(hn_choice_times_of(list, records->count, names, count, scratch, &times));
-    HN_TRY(hn_choice_make(&times, scratch, &made));
-    *out = names[made.table.head.fallback];
-    return NULL;
+    return hn_choice_make(&times, scratch, out);
 }
 
 /* A form of a record may have been a search's, and need not be in the set; but if it cannot be had any
  * more, the model of costs decides. */
-static hn_status choose_form(const hn_tunable *t, const hn_tuning_list *records, hn_arena *scratch,
-                             hn_form **out) {
+static hn_status choose_form(hn_driver *d, const hn_tunable *t, const hn_tuning_list *records,
+                             hn_arena *scratch, hn_kernel_code *out, bool *out_is_known) {
     const hn_tuning_record *r = &records->items[0];
-    hn_form_name name = r->forms[r->pick].form;
-    hn_variant variant;
-    if (t->id.symbol_count) HN_TRY(choose_over_sizes(records, scratch, &name));
-    hn_status status = hn_variant_named(&t->of, &name, scratch, &variant);
+    hn_form_name names[HN_CHOICE_VARIANTS] = {r->forms[r->pick].form};
+    hn_choice_made made = {0};
+    hn_multi multi = {.names = names, .table = &made.table};
+    if (t->id.symbol_count) HN_TRY(choose_over_sizes(records, names, scratch, &made));
+    else choose_one(&made);
+    for (uint32_t k = 0; k < made.table.head.axis_count; k++)
+        multi.axes[k] = t->id.symbols[made.axes[k]];
+    hn_status status = hn_multi_print(&t->of, &multi, &d->arena, scratch, out);
     const hn_code code = hn_status_code(status);
-    if (code == HN_NOT_FOUND || code == HN_INVALID_ARGUMENT) {
-        hn_log("tune", HN_LOG_WARN,
-               "kernel '" HN_STR_FMT "' has no such form as it was tuned with: %s",
-               HN_STR_ARG(t->name), hn_status_message(status));
-        hn_status_free(status);
-        return NULL;
-    }
-    if (!status) *out = variant.form;
-    return status;
+    *out_is_known = !status;
+    if (code != HN_NOT_FOUND && code != HN_INVALID_ARGUMENT) return status;
+    hn_log("tune", HN_LOG_WARN, "kernel '" HN_STR_FMT "' has no such form as it was tuned with: %s",
+           HN_STR_ARG(t->name), hn_status_message(status));
+    hn_status_free(status);
+    *out = (hn_kernel_code){0};
+    return NULL;
 }
 
 static bool is_known(const hn_driver *d, const hn_digest *kernel) {
@@ -182,10 +184,10 @@ static hn_status find(hn_driver *d, const hn_driver_level *level, const hn_tunab
 }
 
 hn_status hn_driver_pick(hn_driver *d, const hn_driver_level *level, const hn_kernel *kernel,
-                         hn_arena *scratch, hn_form **out) {
+                         hn_arena *scratch, hn_kernel_code *out, bool *out_is_known) {
     hn_tunable t;
     hn_tuning_list found;
-    *out = NULL;
+    *out_is_known = false;
     if (!d->picks || !d->picks->used.count) return NULL;
     HN_TRY(hn_tunable_identify(d, &level->target, kernel, scratch, &t));
     if (!is_known(d, &t.id.digest)) return NULL;
@@ -194,5 +196,5 @@ hn_status hn_driver_pick(hn_driver *d, const hn_driver_level *level, const hn_ke
     HN_TRY(find(d, level, &t, &found));
     for (uint32_t k = 0; k < found.count; k++)
         HN_TRY(hn_tuning_list_add(&d->picks->decided, &found.items[k]));
-    return found.count ? choose_form(&t, &found, scratch, out) : NULL;
+    return found.count ? choose_form(d, &t, &found, scratch, out, out_is_known) : NULL;
 }

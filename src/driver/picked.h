@@ -38,9 +38,10 @@ typedef struct hn_driver_picks {
 /* Reads the records that the options name: into `used`, unless kernels are to be timed. Errors: those
  * of reading the file. */
 hn_status hn_driver_picks_begin(hn_driver *d) HN_MUST_USE;
-/* The form that records say; NULL in `*out`: they say nothing. It lives in `scratch`. */
+/* Prints the kernel in the form that records say; or, where its sizes differ from call to call, in
+ * those that they say, with a table (multi.h). `*out_is_known` false: they say nothing. */
 hn_status hn_driver_pick(hn_driver *d, const hn_driver_level *level, const hn_kernel *kernel,
-                         hn_arena *scratch, hn_form **out) HN_MUST_USE;
+                         hn_arena *scratch, hn_kernel_code *out, bool *out_is_known) HN_MUST_USE;
 /* Whether the model of costs decides, whatever was measured. */
 bool hn_driver_picks_are_off(const hn_driver *d);
 /* The device of the records of a level. */

@@ -118,6 +118,7 @@ static const hn_kernel_code *kernel_code(const emitter *e, uint32_t target, plac
 }
 
 static hn_str form_of(const hn_kernel_code *kernel) {
+    if (kernel->form) return hn_str_of(kernel->form);
     return hn_str_of(kernel->record.shape ? kernel->record.shape : "");
 }
 

@@ -9,10 +9,17 @@ static bool is_call(const hn_line *line) {
     return line->kind == HN_LINE_KERNEL || line->kind == HN_LINE_EXTERN;
 }
 
+/* The row of a call in the table: the variants of a line have one each. */
+static void put_call(source_printer *p, const hn_line *line, uint32_t pick) {
+    PUTS("%u", p->next_call);
+    if (line->variant_count) PUTS(" + (uint32_t)n[%u]", pick);
+}
+
 /* The tensor in a buffer begins where its memory does, also when the call uses a part of it. */
 void hn_source_debug_begin(source_printer *p, const hn_line *line) {
     hn_source_indent(p);
-    PUTS("STEP_BEGIN(%u", p->next_call);
+    hn_strbuf_puts(p->out, "STEP_BEGIN(");
+    put_call(p, line, p->first_pick + p->next_pick);
     for (uint32_t k = 0; k < line->operand_count; k++) {
         const hn_wbuf buffer = line->operands[k].buffer;
         hn_strbuf_puts(p->out, ", ");
@@ -22,9 +29,12 @@ void hn_source_debug_begin(source_printer *p, const hn_line *line) {
     hn_strbuf_puts(p->out, line->operand_count ? ");\n" : ", NULL);\n");
 }
 
-void hn_source_debug_end(source_printer *p) {
+void hn_source_debug_end(source_printer *p, const hn_line *line, uint32_t pick) {
     hn_source_indent(p);
-    PUTS("STEP_END(%u);\n", p->next_call++);
+    hn_strbuf_puts(p->out, "STEP_END(");
+    put_call(p, line, pick);
+    hn_strbuf_puts(p->out, ");\n");
+    p->next_call += hn_line_variants(line);
 }
 
 /* ---- who writes what ---- */
@@ -130,17 +140,18 @@ static void put_operand(source_printer *p, const hn_woperand *o, bool is_partial
     hn_strbuf_puts(p->out, place->rank ? "}},\n" : "{0, 0}}},\n");
 }
 
-static void put_name(source_printer *p, const hn_line *line) {
+static void put_name(source_printer *p, const hn_line *line, uint32_t variant) {
     if (line->kind == HN_LINE_KERNEL)
-        hn_source_string(p->out, p->w->kernels.items[line->kernel].name);
+        hn_source_string(p->out, p->w->kernels.items[hn_line_kernel(line, variant)].name);
     else hn_source_string(p->out, hn_str_of(hn_wextern_names[line->extern_kind]));
 }
 
-static void put_step(source_printer *p, uint32_t at, uint32_t number, uint32_t first) {
+static void put_step(source_printer *p, uint32_t at, uint32_t variant, uint32_t number,
+                     uint32_t first) {
     const hn_line *line = &p->w->lines.items[at];
     const hn_origin origin = hn_source_origin(p->w, line->origin);
     hn_strbuf_puts(p->out, "    {");
-    put_name(p, line);
+    put_name(p, line, variant);
     hn_strbuf_puts(p->out, ", ");
     hn_source_string(p->out, origin.node);
     hn_strbuf_puts(p->out, ", ");
@@ -168,7 +179,7 @@ hn_status hn_source_debug_table(source_printer *p) {
     for (uint32_t at = 0; at < p->w->lines.count; at++) {
         const hn_line *line = &p->w->lines.items[at];
         if (is_call(line)) {
-            put_step(p, at, number, first);
+            for (uint32_t v = 0; v < hn_line_variants(line); v++) put_step(p, at, v, number, first);
             first += line->operand_count;
         }
         number += hn_line_is_step(line->kind);

@@ -50,46 +50,37 @@ void hn_source_device_count(source_printer *p) {
 
 /* --- calls --- */
 
-/* How the function of target `t` is called. */
-static hn_wlaunch launch_of(const hn_line *line, uint32_t t) {
-    if (t) return line->others[t - 1];
-    return (hn_wlaunch){.param_count = line->param_count,
-                        .params = line->params,
-                        .extent = line->extent,
-                        .threads = line->threads,
-                        .shared_bytes = line->shared_bytes,
-                        .scratch_bytes = line->scratch_bytes};
-}
-
-static bool same_order(const uint32_t *order, uint32_t count) {
-    for (uint32_t k = 0; order && k < count; k++)
-        if (order[k] != k) return false;
-    return true;
+static bool takes_all(const hn_wlaunch *l, uint32_t count) {
+    for (uint32_t k = 0; k < l->arg_count; k++)
+        if (hn_wlaunch_operand(l, k) != k) return false;
+    return l->arg_count == count;
 }
 
 static bool same_launch(const hn_line *line, const hn_wlaunch *a, const hn_wlaunch *b) {
-    return same_order(b->order, line->operand_count) && a->param_count == b->param_count &&
+    return takes_all(a, line->operand_count) && takes_all(b, line->operand_count) &&
+           a->param_count == b->param_count &&
            (!a->param_count ||
             memcmp(a->params, b->params, a->param_count * sizeof *a->params) == 0) &&
            a->extent == b->extent && a->threads == b->threads &&
            a->shared_bytes == b->shared_bytes && a->scratch_bytes == b->scratch_bytes;
 }
 
-static bool is_same_for_all(const source_printer *p, const hn_line *line) {
-    const hn_wlaunch first = launch_of(line, 0);
+static bool is_same_for_all(const source_printer *p, const hn_line *line, uint32_t variant) {
+    const hn_wlaunch first = hn_line_launch(line, variant, 0);
     for (uint32_t t = 1; t < p->w->target_count; t++) {
-        const hn_wlaunch other = launch_of(line, t);
+        const hn_wlaunch other = hn_line_launch(line, variant, t);
         if (!same_launch(line, &first, &other)) return false;
     }
     return true;
 }
 
-static void put_launch(source_printer *p, const hn_line *line, const hn_wlaunch *l, uint32_t step) {
-    hn_source_buffers(p, line, l->order);
+static void put_launch(source_printer *p, const hn_line *line, hn_wkernel kernel,
+                       const hn_wlaunch *l, uint32_t step) {
+    hn_source_buffers(p, line, l);
     hn_source_params(p, l->params, l->param_count, "long long");
     hn_source_indent(p);
-    PUTS("static const launch_facts f = {%u, %u, %u, %u, %u, %u, ", step, line->kernel - 1,
-         line->operand_count, l->param_count, l->threads, l->shared_bytes);
+    PUTS("static const launch_facts f = {%u, %u, %u, %u, %u, %u, ", step, kernel - 1, l->arg_count,
+         l->param_count, l->threads, l->shared_bytes);
     hn_source_where(p, line->origin);
     hn_strbuf_puts(p->out, "};\n");
     hn_source_indent(p);
@@ -101,21 +92,30 @@ static void put_launch(source_printer *p, const hn_line *line, const hn_wlaunch 
     hn_strbuf_puts(p->out, "));\n");
 }
 
-void hn_source_device_kernel(source_printer *p, const hn_line *line) {
-    const uint32_t step = p->next_launch++;
-    const uint32_t count = is_same_for_all(p, line) ? 1 : p->w->target_count;
+/* Of each target its own, where they are not the same. */
+static void put_variant(source_printer *p, const hn_line *line, uint32_t variant, uint32_t step) {
+    const uint32_t count = is_same_for_all(p, line, variant) ? 1 : p->w->target_count;
     for (uint32_t t = 0; t < count; t++) {
-        const hn_wlaunch launch = launch_of(line, t);
+        const hn_wlaunch launch = hn_line_launch(line, variant, t);
         if (count > 1) {
             hn_source_indent(p);
             PUTS("if (device_target(m) == %u) {\n", t);
             p->depth++;
         }
-        put_launch(p, line, &launch, step);
+        put_launch(p, line, hn_line_kernel(line, variant), &launch, step);
         if (count == 1) continue;
         p->depth--;
         hn_source_indent(p);
         hn_strbuf_puts(p->out, "}\n");
+    }
+}
+
+void hn_source_device_kernel(source_printer *p, const hn_line *line) {
+    const uint32_t step = p->next_launch++;
+    for (uint32_t v = 0; v < hn_line_variants(line); v++) {
+        hn_source_variant_begin(p, line, v);
+        put_variant(p, line, v, step);
+        hn_source_variant_end(p, line, v);
     }
 }
 

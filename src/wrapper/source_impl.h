@@ -22,7 +22,9 @@ typedef struct source_printer {
     uint32_t *symbol_numbers; /* per symbol: its place among the numbers */
     uint32_t depth;           /* of the block being printed */
     uint32_t next_extern;
-    uint32_t next_call; /* kernels and operations */
+    uint32_t next_call; /* kernels and operations, each variant */
+    /* among the numbers, behind those of symbols: which variant runs, of each line that has variants */
+    uint32_t first_pick, next_pick;
     /* of a device, HN_DEVICE_CPU: there is none; and per storage, where its copy of weights that stay
      * as they are lies in its memory */
     hn_device_kind device;
@@ -68,12 +70,21 @@ void hn_source_tables(source_printer *p);
 /* source_steps.c: the walk over the steps. */
 hn_status hn_source_steps(source_printer *p) HN_MUST_USE;
 
-/* "void *const b[] = {...};": the addresses of operands, in the order of `order`; NULL: as they are. */
-void hn_source_buffers(source_printer *p, const hn_line *line, const uint32_t *order);
+/* "void *const b[] = {...};": the addresses of the operands that a launch takes. */
+void hn_source_buffers(source_printer *p, const hn_line *line, const hn_wlaunch *launch);
 /* "const long long p[] = {...};", and nothing of none. */
 void hn_source_params(source_printer *p, const hn_expr *params, uint32_t count, const char *type);
 /* Both, of a call of an operation, and "static const extern_facts f = {...};". */
 void hn_source_extern_facts(source_printer *p, const hn_line *line, uint32_t number);
+
+/* source_variants.c: which variant of a call runs. */
+/* Numbers that say it. */
+uint32_t hn_source_pick_count(const hn_wrapper *w);
+/* Sets those that are known when the numbers of a stage are. */
+void hn_source_picks(source_printer *p, uint32_t stage);
+/* Around the C of a variant, for all of a line in turn; nothing where the line has only one. */
+void hn_source_variant_begin(source_printer *p, const hn_line *line, uint32_t variant);
+void hn_source_variant_end(source_printer *p, const hn_line *line, uint32_t variant);
 
 /* source_device.c: what a device has and does. */
 
@@ -92,7 +103,8 @@ void hn_source_device_extern(source_printer *p, const hn_line *line);
 
 /* source_debug.c: marks around a call, and the table that belongs to them. */
 void hn_source_debug_begin(source_printer *p, const hn_line *line);
-void hn_source_debug_end(source_printer *p);
+/* `pick`: the number that says which variant of the line runs. */
+void hn_source_debug_end(source_printer *p, const hn_line *line, uint32_t pick);
 hn_status hn_source_debug_table(source_printer *p) HN_MUST_USE;
 
 #endif

@@ -39,16 +39,16 @@ static void put_element(source_printer *p, const hn_woperand *o) {
                       hn_dtype_facts(o->dtype)->size_bytes);
 }
 
-void hn_source_buffers(source_printer *p, const hn_line *line, const uint32_t *order) {
+void hn_source_buffers(source_printer *p, const hn_line *line, const hn_wlaunch *launch) {
     begin_line(p);
     hn_strbuf_puts(p->out, "void *const b[] = {");
-    for (uint32_t k = 0; k < line->operand_count; k++) {
-        const hn_woperand *o = &line->operands[order ? order[k] : k];
+    for (uint32_t k = 0; k < launch->arg_count; k++) {
+        const hn_woperand *o = &line->operands[hn_wlaunch_operand(launch, k)];
         if (k) hn_strbuf_puts(p->out, ", ");
         if (o->buffer) put_element(p, o);
         else hn_strbuf_puts(p->out, "NULL");
     }
-    hn_strbuf_puts(p->out, line->operand_count ? "};\n" : "NULL};\n");
+    hn_strbuf_puts(p->out, launch->arg_count ? "};\n" : "NULL};\n");
 }
 
 static bool are_constant(const source_printer *p, const hn_expr *params, uint32_t count) {
@@ -69,21 +69,30 @@ void hn_source_params(source_printer *p, const hn_expr *params, uint32_t count, 
     hn_strbuf_puts(p->out, "};\n");
 }
 
-static void put_kernel(source_printer *p, const hn_line *line) {
-    hn_source_buffers(p, line, NULL);
-    hn_source_params(p, line->params, line->param_count, "long long");
+static void put_variant(source_printer *p, const hn_line *line, uint32_t variant) {
+    const hn_wlaunch l = hn_line_launch(line, variant, 0);
+    hn_source_buffers(p, line, &l);
+    hn_source_params(p, l.params, l.param_count, "long long");
     begin_line(p);
     PUTS("TRY(kernel_run(m, " HN_STR_FMT ", b, %s, %u, ",
-         HN_STR_ARG(p->w->kernels.items[line->kernel].name), line->param_count ? "p" : "NULL",
-         line->param_count);
-    hn_source_number(p, line->extent);
+         HN_STR_ARG(p->w->kernels.items[hn_line_kernel(line, variant)].name),
+         l.param_count ? "p" : "NULL", l.param_count);
+    hn_source_number(p, l.extent);
     hn_strbuf_puts(p->out, ", ");
-    hn_source_int(p->out, hn_line_grain(line->grain));
+    hn_source_int(p->out, hn_line_grain(l.grain));
     hn_strbuf_puts(p->out, ", ");
-    hn_source_number(p, line->scratch_bytes);
+    hn_source_number(p, l.scratch_bytes);
     hn_strbuf_puts(p->out, ", ");
     hn_source_where(p, line->origin);
     hn_strbuf_puts(p->out, "));\n");
+}
+
+static void put_kernel(source_printer *p, const hn_line *line) {
+    for (uint32_t v = 0; v < hn_line_variants(line); v++) {
+        hn_source_variant_begin(p, line, v);
+        put_variant(p, line, v);
+        hn_source_variant_end(p, line, v);
+    }
 }
 
 /* A weight that never changes may be packed. */
@@ -94,8 +103,9 @@ static bool is_constant(const source_printer *p, const hn_woperand *o) {
 }
 
 void hn_source_extern_facts(source_printer *p, const hn_line *line, uint32_t number) {
+    const hn_wlaunch all = {.arg_count = line->operand_count};
     uint32_t constants = 0;
-    hn_source_buffers(p, line, NULL);
+    hn_source_buffers(p, line, &all);
     hn_source_params(p, line->params, line->param_count, "int64_t");
     for (uint32_t k = 0; k < line->operand_count; k++)
         if (line->operands[k].buffer && is_constant(p, &line->operands[k])) constants |= 1u << k;
@@ -289,13 +299,14 @@ static void put_call(source_printer *p, const hn_line *line) {
     put_origin(p, line);
     hn_strbuf_putc(p->out, '\n');
     p->depth++;
+    const uint32_t pick = p->first_pick + p->next_pick;
     hn_source_debug_begin(p, line);
     const bool is_of_host = line->device == HN_DEVICE_CPU;
     if (line->kind == HN_LINE_KERNEL && is_of_host) put_kernel(p, line);
     else if (line->kind == HN_LINE_KERNEL) hn_source_device_kernel(p, line);
     else if (is_of_host) put_extern(p, line);
     else hn_source_device_extern(p, line);
-    hn_source_debug_end(p);
+    hn_source_debug_end(p, line, pick);
     p->depth--;
     begin_line(p);
     hn_strbuf_puts(p->out, "}\n");
@@ -309,8 +320,6 @@ static void put_wait(source_printer *p) {
 /* A line, with the lines inside it. Recursion is bounded by the depth that the verifier accepts. */
 static hn_status put_line(source_printer *p, uint32_t at) {
     const hn_line *line = &p->w->lines.items[at];
-    if (line->variant_count)
-        return HN_ERROR(HN_UNSUPPORTED, "line %u has variants, which have no form in C yet", at);
     switch (line->kind) {
     case HN_LINE_COMMENT: put_comment(p, line); return NULL;
     case HN_LINE_ALLOCATE:

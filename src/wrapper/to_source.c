@@ -151,12 +151,11 @@ static void mark_size(source_printer *p, hn_expr e) {
 static void mark_sizes_of_line(source_printer *p, const hn_line *line) {
     for (uint32_t k = 0; k < line->operand_count; k++)
         if (line->operands[k].buffer) mark_size(p, hn_woperand_offset(p->w, &line->operands[k]));
-    if (!line->kernel) return;
-    for (uint32_t v = 0; v < hn_line_variants(line); v++)
-        for (uint32_t t = 0; t < p->w->target_count; t++) {
-            const hn_wlaunch l = hn_line_launch(line, v, t);
-            mark_size(p, l.extent), mark_size(p, l.scratch_bytes);
-        }
+    if (!line->kernel || line->variant_count) return; /* of variants the one that runs is asked */
+    for (uint32_t t = 0; t < p->w->target_count; t++) {
+        const hn_wlaunch l = hn_line_launch(line, 0, t);
+        mark_size(p, l.extent), mark_size(p, l.scratch_bytes);
+    }
 }
 
 static void mark_sizes(source_printer *p) {
@@ -384,6 +383,7 @@ static void put_begin(source_printer *p) {
     hn_strbuf_puts(p->out, "    TRY(check_inputs(m, in));\n");
     put_guards(p, 0);
     put_size_checks(p, 0);
+    hn_source_picks(p, 0);
     hn_strbuf_puts(p->out, "    TRY(reserve(m, &m->workspace, ");
     hn_source_number(p, p->numbering->plan->workspaces[HN_DEVICE_CPU]);
     hn_strbuf_puts(p->out, "));\n");
@@ -412,6 +412,7 @@ static void put_defines(source_printer *p) {
         put_numbers(p, stage);
         put_guards(p, stage);
         put_size_checks(p, stage);
+        hn_source_picks(p, stage);
         put_memory(p, stage);
         hn_strbuf_puts(p->out, "    return 0;\n}\n\n");
     }
@@ -450,7 +451,7 @@ static void put_program(source_printer *p) {
          p->source->weights_bytes, p->source->weights_id);
     PUTS("    .inputs = %u, .outputs = %u, .numbers = %u, .blocks = %u, .slots = %u, .owns = %u, "
          ".externs = %u,\n",
-         p->w->inputs.count, p->w->outputs.count, p->node_count + p->numbering->symbols.count,
+         p->w->inputs.count, p->w->outputs.count, p->first_pick + hn_source_pick_count(p->w),
          p->block_count, p->slot_count, p->own_count, p->extern_count);
     PUTS("    .input = inputs, .output = outputs, .own = owns, .features = features,\n"
          "    .block_output = block_outputs, .state_output = state_outputs,\n"
@@ -514,6 +515,7 @@ hn_status hn_wrapper_to_source(const hn_to_source *source, hn_strbuf *out) {
                         .out = out,
                         .node_count = n->nodes.count,
                         .first_late = n->symbols.solved_count,
+                        .first_pick = n->nodes.count + n->symbols.count,
                         .device = hn_source_device(n->w)};
     HN_TRY(check_device(&p));
     HN_NEW(source->arena, p.stages, p.node_count);

@@ -16,16 +16,14 @@
 
 /* Variant 0 gives 2 * x, 1 gives x, with a parameter and scratch memory, 2 gives x + x, with one
  * argument twice. */
-static const char *const three =
-    INPUTS AND "call k4(b1 f32, out b3 f32) extent(s0) grain 4 form \"scaled\" "
-               "or k2 params [1] extent(s0) grain 2 scratch(64) form \"rows\" "
-               "or k1 takes [0, 0, 1] extent(s0) grain 2 form \"sums\" "
-               "choose [s0, s1] else 0 [1 in [1, 10] and [none, none], 2 in [11, 20] and [5, none], "
-               "1 in [33, 33] and [33, 33]] origin 1 " RESULT;
+static const char *const three = INPUTS AND
+    "call k4(b1 f32, out b3 f32) extent(s0) grain 4 form \"scaled\" "
+    "or k2 params [1] extent(s0) grain 2 scratch(64) form \"rows\" "
+    "or k1 takes [0, 0, 1] extent(s0) grain 2 form \"sums\" "
+    "choose [s0, s1] else 0 [1 in [1, 10] and [none, none], 2 in [11, 20] and [5, none], "
+    "1 in [33, 33] and [33, 33]] origin 1 " RESULT;
 
-static float expected(uint32_t variant, float x) {
-    return variant == 1 ? x : 2 * x;
-}
+static float expected(uint32_t variant, float x) { return variant == 1 ? x : 2 * x; }
 
 /* Runs with s0 and s1, and checks all elements. */
 static void check_run(hn_module *m, int64_t s0, int64_t s1, uint32_t variant) {
@@ -66,7 +64,8 @@ TEST(the_table_says_which) {
 /* As many as a service may see: a context remembers a few, and forgets the others. */
 TEST(many_sizes) {
     hn_module *m = load_text(three, NULL);
-    for (int64_t s0 = 0; m && s0 < 10000; s0++) check_run(m, s0 % 997, s0 / 997, variant_of(s0 % 997, s0 / 997));
+    for (int64_t s0 = 0; m && s0 < 10000; s0++)
+        check_run(m, s0 % 997, s0 / 997, variant_of(s0 % 997, s0 / 997));
     hn_module_release(m);
 }
 
@@ -81,8 +80,9 @@ TEST(one_thread_and_several) {
 /* No ranges: one for all sizes. */
 TEST(a_table_without_ranges) {
     hn_module *m = load_text(
-        INPUTS AND "call k4(b1 f32, out b3 f32) extent(s0) form \"a\" or k2 params [1] extent(s0) scratch(8) form \"b\" "
-                   "choose [s1] else 1 [] " RESULT,
+        INPUTS AND
+        "call k4(b1 f32, out b3 f32) extent(s0) form \"a\" or k2 params [1] extent(s0) scratch(8) form \"b\" "
+        "choose [s1] else 1 [] " RESULT,
         NULL);
     for (int64_t s0 = 0; m && s0 < 5; s0++) check_run(m, s0, s0, 1);
     hn_module_release(m);
@@ -91,8 +91,9 @@ TEST(a_table_without_ranges) {
 /* A size that overflows is in no range. */
 TEST(sizes_that_cannot_be_computed) {
     hn_module *m = load_text(
-        INPUTS AND "call k4(b1 f32, out b3 f32) extent(s0) form \"a\" or k2 params [1] extent(s0) scratch(8) form \"b\" "
-                   "choose [9223372036854775807*s1] else 0 [1 in [none, none]] " RESULT,
+        INPUTS AND
+        "call k4(b1 f32, out b3 f32) extent(s0) form \"a\" or k2 params [1] extent(s0) scratch(8) form \"b\" "
+        "choose [9223372036854775807*s1] else 0 [1 in [none, none]] " RESULT,
         NULL);
     check_run(m, 4, 1, 1), check_run(m, 4, 3, 0), check_run(m, 4, 0, 1);
     hn_module_release(m);
@@ -107,7 +108,7 @@ TEST(memory_of_one_variant) {
                "or k1 takes [2, 0, 1] extent(s0) form \"b\" "
                "or k2 takes [0, 1] params [1] extent(s0) grain 1 scratch(64) form \"c\" "
                "choose [s0] else 0 [2 in [1, 8], 1 in [50, 99], 2 in [100, 200]] "
-        "output tensor \"z\" : f32[s0] strides [1] in b3";
+               "output tensor \"z\" : f32[s0] strides [1] in b3";
     hn_module *m = load_text(text, NULL);
     for (int64_t s0 = 0; m && s0 < 220; s0++) {
         float *x = calloc((size_t)s0 + 1, sizeof *x);
@@ -197,11 +198,25 @@ TEST(hooks_see_the_variant) {
     const hn_step_hook hook = {.after = note, .user = &n};
     EXPECT_OK(hn_module_hook_add(m, &hook));
     check_notes(m, &n, 40,
-                &(notes){.count = 3, .operands = 2, .form = "scaled", .name = "scale2", .is_same = {false, true}});
+                &(notes){.count = 3,
+                         .operands = 2,
+                         .form = "scaled",
+                         .name = "scale2",
+                         .is_same = {false, true}});
     check_notes(m, &n, 4,
-                &(notes){.variant = 1, .count = 3, .operands = 2, .form = "rows", .name = "row_sum", .is_same = {false, true}});
+                &(notes){.variant = 1,
+                         .count = 3,
+                         .operands = 2,
+                         .form = "rows",
+                         .name = "row_sum",
+                         .is_same = {false, true}});
     check_notes(m, &n, 14,
-                &(notes){.variant = 2, .count = 3, .operands = 3, .form = "sums", .name = "add", .is_same = {true, false}});
+                &(notes){.variant = 2,
+                         .count = 3,
+                         .operands = 3,
+                         .form = "sums",
+                         .name = "add",
+                         .is_same = {true, false}});
     for (uint32_t k = 0; k < hn_module_step_count(m); k++) {
         hn_module_step_profile p;
         EXPECT_OK(hn_module_profile(m, k, &p));
@@ -303,8 +318,8 @@ TEST(no_variants_no_sections) {
     program p;
     hn_strbuf image;
     program_init(&p);
-    EXPECT_OK(program_image(&p, INPUTS AND "call k4(b1 f32, out b3 f32) extent(s0) form \"a\" " RESULT,
-                            NULL, &image));
+    EXPECT_OK(program_image(
+        &p, INPUTS AND "call k4(b1 f32, out b3 f32) extent(s0) form \"a\" " RESULT, NULL, &image));
     EXPECT_INT(((hnb_header *)(void *)image.ptr)->version, HNB_VERSION_SINGLE);
     EXPECT(!entry_of(&image, HNB_CHOICES, 0) && !entry_of(&image, HNB_VARIANTS, 0));
     hn_strbuf_deinit(&image);
@@ -312,10 +327,13 @@ TEST(no_variants_no_sections) {
 }
 
 TEST(people_see_the_table) {
-    static const char *const lines[] = {
-        " in 3 variants", "  variant 0 scaled kernel scale2", "  variant 2 sums kernel add",
-        "  for s0 1..10, s1 *: rows\n", "  for s0 11..20, s1 5..: sums\n", "  for s0 33, s1 33: rows\n",
-        "  for all others: scaled\n"};
+    static const char *const lines[] = {" in 3 variants",
+                                        "  variant 0 scaled kernel scale2",
+                                        "  variant 2 sums kernel add",
+                                        "  for s0 1..10, s1 *: rows\n",
+                                        "  for s0 11..20, s1 5..: sums\n",
+                                        "  for s0 33, s1 33: rows\n",
+                                        "  for all others: scaled\n"};
     program p;
     hn_strbuf image, text;
     hn_bundle b;
@@ -328,10 +346,11 @@ TEST(people_see_the_table) {
         if (!strstr(hn_strbuf_str(&text).ptr, lines[k])) HN_TEST_FAIL("no line '%s'", lines[k]);
     hn_strbuf_reset(&text);
     hn_bundle_describe_json(&b, &text);
-    EXPECT(strstr(hn_strbuf_str(&text).ptr,
-                  "\"variants\":[{\"form\":\"scaled\",\"kernel\":\"scale2\"},"
-                  "{\"form\":\"rows\",\"kernel\":\"row_sum\"},{\"form\":\"sums\",\"kernel\":\"add\"}],"
-                  "\"table\":{\"axes\":[\"s0\",\"s1\"],\"fallback\":\"scaled\"") != NULL);
+    EXPECT(
+        strstr(hn_strbuf_str(&text).ptr,
+               "\"variants\":[{\"form\":\"scaled\",\"kernel\":\"scale2\"},"
+               "{\"form\":\"rows\",\"kernel\":\"row_sum\"},{\"form\":\"sums\",\"kernel\":\"add\"}],"
+               "\"table\":{\"axes\":[\"s0\",\"s1\"],\"fallback\":\"scaled\"") != NULL);
     EXPECT(strstr(hn_strbuf_str(&text).ptr, "\"form\":\"sums\"") != NULL);
     hn_strbuf_deinit(&text);
     hn_strbuf_deinit(&image);

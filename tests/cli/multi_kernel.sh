@@ -1,0 +1,67 @@
+# Kernels in several forms. Times are made up: which form is the fastest differs with the number of rows. The same forms run in the module, in
+# a bundle and in a C project, with the same bits, and give what one form for all sizes gives.
+model=$(dirname "$DATA")/../../tests/cli/data/multi_kernel.hnir
+$HENRY tune "$model" --hint s0=8 --no-cache -o timed.json -q 2>/dev/null || { cat timed.json; exit 1; }
+
+# rows FIRST: the record of a kernel, said of so many rows, with the first, the last or a middle one of its forms as the fastest
+cat >records.awk <<'AWK'
+function number(rows) { return rows <= 16 ? 1 : rows <= 64 ? count : int((count + 1) / 2) }
+{
+    begin = index($0, "\"forms\":[") + 9
+    rest = substr($0, begin)
+    end = index(rest, "]")
+    all = split(substr(rest, 1, end - 1), forms, "},{")
+    count = 0
+    for (k = 1; k <= all; k++) {
+        if (forms[k] ~ /"extra":true/) continue # found by a search
+        match(forms[k], /"form":"[^"]*"/); name[++count] = substr(forms[k], RSTART + 8, RLENGTH - 9)
+        words[count] = ""
+        if (match(forms[k], /"parameters":"[^"]*"/)) words[count] = substr(forms[k], RSTART + 14, RLENGTH - 15)
+    }
+    for (rows = 1; rows <= 256; rows *= 4) {
+        head = substr($0, 1, begin - 1)
+        sub(/"s0":[0-9]*/, "\"s0\":" rows, head)
+        fastest = number(rows)
+        sub(/"pick":"[^"]*"/, "\"pick\":\"" name[fastest] (words[fastest] == "" ? "" : " " words[fastest]) "\"", head)
+        line = head
+        for (k = 1; k <= count; k++) {
+            ns = k == fastest ? 100 : 200
+            line = line (k > 1 ? "," : "") "{\"form\":\"" name[k] "\",\"parameters\":\"" words[k] "\",\"median_ns\":" ns ",\"low_ns\":" ns \
+                ",\"high_ns\":" ns ",\"samples\":9}"
+        }
+        print line substr(rest, end)
+    }
+}
+AWK
+awk -f records.awk timed.json >records.json
+
+# array ROWS: x.npy, of so many rows of numbers of four letters, "123?"
+array() {
+    printf '\223NUMPY\001\000\166\000%-117s\n' "{'descr': '<f4', 'fortran_order': False, 'shape': ($1, 40), }" >x.npy
+    seq -f '%03.0f?' 0 999 | tr -d '\n' >thousand
+    for _ in $(seq 1 $(($1 * 40 / 1000 + 1))); do cat thousand; done | head -c $(($1 * 160)) >>x.npy
+}
+content() { tail -c "+$((11 + $(od -An -tu2 -j8 -N2 "$1")))" "$1"; }
+
+$HENRY compile "$model" --tuning records.json -q -o many.hnb
+$HENRY compile "$model" --tuning none -q -o one.hnb
+$HENRY compile "$model" --tuning records.json --emit source -q -o project
+make -s -C project CFLAGS="-O2 -Wall -Wextra -Werror" example
+$HENRY inspect many.hnb >text
+echo "$(grep -c ' in [23] variants' text) kernels of several forms, $(grep -c '^  for s0 33\.\.128: ' text) other for 33 to 128 rows, $(grep -c '^  for s0 129\.\.: ' text) for more"
+echo "one form: $($HENRY inspect one.hnb | grep -c variants)"
+echo "in C: $(grep -c 'the form of k_' project/model.c)"
+for rows in 1 2 31 32 33 64 128 129 500; do
+    array $rows
+    rm -rf want many compiled from_c
+    mkdir from_c
+    $HENRY run one.hnb --input x.npy -q -d want
+    $HENRY run many.hnb --input x.npy -q -d many --expect want/output_0.npy --expect want/output_1.npy
+    $HENRY run "$model" --tuning records.json --input x.npy -q -d compiled
+    OMP_NUM_THREADS=2 project/example -w project/weights.bin -i x.npy -o from_c >/dev/null
+    for k in 0 1; do
+        cmp -s many/output_$k.npy compiled/output_$k.npy || echo "$rows rows: output $k of the model differs"
+        [ "$(content many/output_$k.npy | cksum)" = "$(content from_c/out_$k.npy | cksum)" ] || echo "$rows rows: output $k of the project differs"
+    done
+    echo "$rows rows: $($HENRY run many.hnb --input x.npy --profile 2>/dev/null | grep -c ' as [a-z]') steps say their form"
+done
