@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # `make bench`: measures, prints the table of figures and keeps it in bench/RESULTS.md.
 #
-#     bench/run.sh [PART]...         kernels steps threads bundle service cache startup peers norms fusion roofline optimizer report; default: all of them, then the table
+#     bench/run.sh [PART]...         kernels steps variants threads bundle service cache startup peers norms fusion roofline optimizer report; default: all of them, then the table
 #
 # The peers and the exported models need PyTorch and ONNX Runtime: HENRY_BENCH_PYTHON names a Python that has them;
 # otherwise a virtual environment is made below build/bench (gigabytes, once). HENRY_BENCH_MODELS names a folder for the
@@ -12,10 +12,10 @@ cd "$(dirname "$0")/.."
 build=${BUILD:-$PWD/build}
 work=$build/bench
 models=${HENRY_BENCH_MODELS:-$work/models}
-parts=${*:-kernels steps threads bundle service cache startup peers norms fusion roofline optimizer report}
+parts=${*:-kernels steps variants threads bundle service cache startup peers norms fusion roofline optimizer report}
 mkdir -p "$work"
 for part in $parts; do
-    case $part in kernels | steps | threads | bundle | service | cache | startup | peers | norms | fusion | roofline | optimizer | report) ;; *) sed -n '2,4s/^# \{0,1\}//p' "$0" >&2; exit 2 ;; esac
+    case $part in kernels | steps | variants | threads | bundle | service | cache | startup | peers | norms | fusion | roofline | optimizer | report) ;; *) sed -n '2,4s/^# \{0,1\}//p' "$0" >&2; exit 2 ;; esac
 done
 
 # Figures of a warm start are of this run, not of a cache that grew before it.
@@ -43,6 +43,8 @@ bench_kernels() {
 }
 
 bench_steps() { "$build/bench_steps" >"$work/steps.json"; }
+
+bench_variants() { "$build/bench_variants" >"$work/variants.json"; }
 
 bench_threads() {
     "$build/henry" compile examples/data/digits/model.pt2 -o "$work/digits.hnb" -q

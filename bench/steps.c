@@ -92,15 +92,15 @@ static void *address(const chain *c, const hn_bundle *b, const int64_t *values, 
     return (char *)c->memory + values[f->offset];
 }
 
-static hn_status resolve_step(chain *c, const hn_bundle *b, const int64_t *values,
-                              const hnb_step *step) {
+static hn_status resolve_step(chain *c, const hn_bundle *b, const int64_t *values, uint32_t at) {
+    const hnb_step *step = &b->steps[at];
     if (step->kind != HNB_STEP_KERNEL || step->operand_count > MAX_BUFFERS)
         return HN_ERROR(HN_INTERNAL, "a step is no plain kernel");
     const char *name = hn_bundle_text(b, b->kernels[step->kernel].name);
     c->calls[c->call_count].fn = (hn_kernel_fn)dlsym(c->object, name);
     if (!c->calls[c->call_count].fn)
         return HN_ERROR(HN_INTERNAL, "no kernel '%s' in its object", name);
-    c->calls[c->call_count].extent = values[hn_bundle_launch(b, step, 0)->extent];
+    c->calls[c->call_count].extent = values[hn_bundle_call_of(b, at, 0, 0).launch->extent];
     for (uint32_t k = 0; k < step->operand_count; k++)
         c->calls[c->call_count].buffers[k] =
             address(c, b, values, b->operands[step->operands + k].buffer);
@@ -123,8 +123,7 @@ static hn_status resolve(chain *c) {
     size_t workspace = status ? 0 : (size_t)values[hn_bundle_workspace(&b, HN_DEVICE_CPU)];
     if (!status && !(c->memory = aligned_alloc(64, (workspace + 127) / 64 * 64)))
         status = HN_ERROR(HN_OUT_OF_MEMORY, "out of memory");
-    for (uint32_t k = 0; !status && k < b.steps_count; k++)
-        status = resolve_step(c, &b, values, &b.steps[k]);
+    for (uint32_t k = 0; !status && k < b.steps_count; k++) status = resolve_step(c, &b, values, k);
     free(values);
     free(bad);
     return status;

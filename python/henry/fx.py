@@ -19,7 +19,7 @@ import torch.fx
 
 from henry.graph import Node, build, map_nodes
 from henry.project import Project
-from henry.run import NUMBERS, solve
+from henry.run import NUMBERS, solve, taken
 
 _DTYPES = {"f64": torch.float64, "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16,
            "i64": torch.int64, "i32": torch.int32, "i16": torch.int16, "i8": torch.int8, "u8": torch.uint8,
@@ -128,6 +128,18 @@ class Kernel(torch.nn.Module):
         self.project.kernel(self.kernel, _addresses(operands), params, extent, grain, scratch_bytes, where)
 
 
+class Variants(torch.nn.Module):
+    """The kernels of a line that has several, of which one runs."""
+
+    def __init__(self, project):
+        super().__init__()
+        self.project = project
+
+    def forward(self, variant, launches, operands, where):
+        name, takes, *rest = launches[variant]
+        self.project.kernel(name, _addresses(taken(operands, takes)), *rest, where)
+
+
 class Operation(torch.nn.Module):
     """A call of an operation such as a matrix product, with what is prepared for it."""
 
@@ -187,6 +199,10 @@ class _Translator:
             if not hasattr(self.root.kernels, args[0]):
                 self.root.kernels.add_module(args[0], Kernel(self.project, args[0]))
             return made.call_module(f"kernels.{args[0]}", argument(args[1:]))
+        if op == "kernels":
+            name = f"{node.name}_forms"
+            self.root.kernels.add_module(name, Variants(self.project))
+            return made.call_module(f"kernels.{name}", argument(args))
         if op == "extern":
             index, operation, operands, dtypes, constants = args[:5]
             self.root.operations.add_module(node.name, Operation(self.project, index, operation, dtypes, constants))

@@ -250,8 +250,26 @@ class _Builder:
     def where(self, line):
         return f"node '{line['origin']}'" if line.get("origin") else ""
 
+    def launch(self, scope, line, launch):
+        """Name, operands by number (None: all), and how the kernel is called."""
+        takes = launch.get("takes")
+        return (self.kernels[launch["kernel"]], None if takes is None else tuple(takes),
+                scope.exprs(launch.get("params", ())), scope.expr(launch["extent"]), launch["grain"],
+                scope.expr(launch.get("scratch_bytes", 0)))
+
+    def pick(self, scope, line):
+        """The number of the variant that runs."""
+        choose = line["choose"]
+        ranges = tuple((r["variant"], tuple((low, high) for low, high in r["in"])) for r in choose["ranges"])
+        return scope.add("pick", scope.exprs(choose["sizes"]), ranges, choose["otherwise"])
+
     def line_kernel(self, scope, line):
         name = self.kernels[line["kernel"]]
+        if "variants" in line:
+            launches = tuple(self.launch(scope, line, launch) for launch in (line, *line["variants"]))
+            scope.add("kernels", self.pick(scope, line), launches, self.operands(scope, line), self.where(line),
+                      name=name, origins=self.origins(line))
+            return
         scope.add("kernel", name, self.operands(scope, line), scope.exprs(line.get("params", ())),
                   scope.expr(line["extent"]), line["grain"], scope.expr(line.get("scratch_bytes", 0)),
                   self.where(line), name=name, origins=self.origins(line))

@@ -17,7 +17,7 @@ import sys
 
 from henry.graph import build
 from henry.project import Project
-from henry.run import NUMBERS, check_value, walk
+from henry.run import NUMBERS, check_value, taken, walk
 
 _ALIGN = 64
 _NPY = {"f64": "<f8", "f32": "<f4", "f16": "<f2", "i64": "<i8", "i32": "<i4", "i16": "<i2", "i8": "|i1",
@@ -67,7 +67,7 @@ class Runner:
                 file.seek(row["offset"])
                 ctypes.memmove(memory.address, file.read(row["bytes"]), row["bytes"])
                 self.weights[row["storage"]] = memory
-        own = ("size", "value", "check_value", "input", "weight", "allocate", "reuse", "view", "free", "kernel", "extern", "copy", "zero", "item",
+        own = ("size", "value", "check_value", "input", "weight", "allocate", "reuse", "view", "free", "kernel", "kernels", "extern", "copy", "zero", "item",
                "cond", "loop", "clone", "assign")
         self.functions = {**NUMBERS, **{name: getattr(self, name) for name in own}}
 
@@ -148,6 +148,10 @@ class Runner:
 
     def kernel(self, name, operands, *rest):
         self.project.kernel(name, self.addresses(operands), *rest)
+
+    def kernels(self, variant, launches, operands, where):
+        name, takes, *rest = launches[variant]
+        self.kernel(name, taken(operands, takes), *rest, where)
 
     def extern(self, index, operation, operands, *rest):
         self.project.extern(index, operation, self.addresses(operands), *rest)

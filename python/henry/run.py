@@ -33,9 +33,23 @@ def check_value(given, value):
         raise ValueError(f"the model was exported with {value}, not {given}")
 
 
+def pick(sizes, ranges, otherwise):
+    """The variant of the range that has all sizes, both ends included; None is no bound."""
+    for variant, bounds in ranges:
+        if all((low is None or size >= low) and (high is None or size <= high)
+               for size, (low, high) in zip(sizes, bounds)):
+            return variant
+    return otherwise
+
+
+def taken(operands, takes):
+    """Those of a line's operands that a kernel gets."""
+    return operands if takes is None else tuple(operands[k] for k in takes)
+
+
 NUMBERS = {"add": operator.add, "sub": operator.sub, "mul": operator.mul, "floordiv": operator.floordiv,
            "mod": operator.mod, "min": min, "max": max, "guard": guard, "require": require,
-           "check_value": check_value, "value": int}
+           "check_value": check_value, "value": int, "pick": pick}
 
 
 def walk(graph, functions, given, captured=()):

@@ -34,6 +34,8 @@ typedef struct repro {
     hn_arena arena;
     hn_run_lines lines;
     const hn_line *line; /* NULL: not met yet */
+    hn_wlaunch launch;   /* of the variant that ran, and its kernel */
+    hn_wkernel kernel;
     uint32_t step, count;
     kept *operands;
     hn_project project;
@@ -75,6 +77,8 @@ static hn_status before(void *user, const hn_step_info *step, uint64_t *note) {
     if (step->kind != HN_MODULE_STEP_KERNEL || step->index >= r->lines.count)
         return HN_ERROR(HN_UNSUPPORTED, "step %u, '%s', is no kernel", step->index, step->name);
     r->line = r->lines.items[step->index];
+    r->launch = hn_line_launch(r->line, step->variant, 0);
+    r->kernel = hn_line_kernel(r->line, step->variant);
     r->step = step->index;
     r->count = step->operand_count;
     HN_NEW(&r->arena, r->operands, r->count);
@@ -101,10 +105,11 @@ static hn_status run_model(repro *r) {
 }
 
 static hn_status run_reference(repro *r) {
-    hn_line_memory *memory;
-    HN_NEW(&r->arena, memory, r->count);
-    for (uint32_t k = 0; k < r->count; k++)
-        if (r->operands[k].info.buffer) memory[k] = r->operands[k].expected;
+    hn_line_memory *memory; /* per operand of the line */
+    HN_NEW(&r->arena, memory, (size_t)r->line->operand_count + 1);
+    for (uint32_t k = 0; k < r->count && k < r->launch.arg_count; k++)
+        if (r->operands[k].info.buffer)
+            memory[hn_wlaunch_operand(&r->launch, k)] = r->operands[k].expected;
     return hn_line_reference(r->line, &(hn_reference_how){.sizes = r->lines.sizes, .is_wide = true},
                              memory);
 }
@@ -142,7 +147,7 @@ static hn_status add_operands(repro *r) {
 
 static const hn_kernel_code *find_code(const repro *r) {
     const hn_driver_level *level = &r->b->d.levels[0];
-    const hn_str name = r->b->wrapper->kernels.items[r->line->kernel].name;
+    const hn_str name = r->b->wrapper->kernels.items[r->kernel].name;
     for (uint32_t k = 0; k < level->unique.count; k++)
         if (hn_str_eq(name, hn_str_of(level->unique.items[k]->name))) return level->unique.items[k];
     return NULL;
@@ -209,21 +214,21 @@ static void print_flags(const repro *r, hn_strbuf *out) {
 }
 
 static hn_status print_head(const repro *r, hn_strbuf *out) {
-    const hn_line *line = r->line;
+    const hn_wlaunch *l = &r->launch;
     int64_t extent, scratch, size;
-    HN_TRY(eval(r, line->extent, &extent));
-    HN_TRY(eval(r, line->scratch_bytes, &scratch));
+    HN_TRY(eval(r, l->extent, &extent));
+    HN_TRY(eval(r, l->scratch_bytes, &scratch));
     hn_strbuf_puts(out, "/* repro.h: written by 'henry repro'. */\n#define REPRO_KERNEL ");
-    const hn_str name = r->b->wrapper->kernels.items[line->kernel].name;
+    const hn_str name = r->b->wrapper->kernels.items[r->kernel].name;
     hn_strbuf_append(out, name.ptr, name.len);
     hn_strbuf_printf(out,
                      "\n#define REPRO_EXTENT %" PRId64 "LL\n#define REPRO_SCRATCH_BYTES %" PRId64
                      "LL\n#define REPRO_THREADS %u\n#define REPRO_SHARED_BYTES %u\n",
-                     extent, scratch, line->threads, line->shared_bytes);
+                     extent, scratch, l->threads, l->shared_bytes);
     print_flags(r, out);
     hn_strbuf_puts(out, "static const long long sizes[] = {");
-    for (uint32_t k = 0; k < line->param_count; k++) {
-        HN_TRY(eval(r, line->params[k], &size));
+    for (uint32_t k = 0; k < l->param_count; k++) {
+        HN_TRY(eval(r, l->params[k], &size));
         hn_strbuf_printf(out, "%" PRId64 ", ", size);
     }
     hn_strbuf_puts(out, "0};\n/* `begin`: bytes from the start of the memory to what the kernel is "

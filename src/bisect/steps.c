@@ -147,13 +147,16 @@ static hn_status compare(const hn_step_operand *o, uint32_t k, const uint8_t *go
 
 /* Whether a result lies where another operand does, and the kernel is not made for that. */
 static hn_status check_places(const hn_step_info *step, const hn_line *line, hn_strbuf *why) {
-    for (uint32_t k = 0; k < step->operand_count && k < line->operand_count; k++) {
+    const hn_wlaunch l = hn_line_launch(line, step->variant, 0);
+    for (uint32_t k = 0; k < step->operand_count && k < l.arg_count; k++) {
+        const hn_woperand *own = &line->operands[hn_wlaunch_operand(&l, k)];
         hn_step_operand a, b;
         HN_TRY(hn_step_operand_get(step, k, &a));
-        for (uint32_t e = 0; a.is_written && a.data && e < step->operand_count; e++) {
+        for (uint32_t e = 0; a.is_written && a.data && e < l.arg_count; e++) {
             HN_TRY(hn_step_operand_get(step, e, &b));
             const uint8_t *x = a.data, *y = b.data;
-            if (a.buffer == b.buffer || !y || hn_woperand_is_over(&line->operands[k], e)) continue;
+            if (a.buffer == b.buffer || !y || hn_woperand_is_over(own, hn_wlaunch_operand(&l, e)))
+                continue;
             if (x + a.bytes <= y || y + b.bytes <= x) continue;
             hn_strbuf_printf(why, "its operands %u and %u share memory; ", k, e);
             return NULL;
@@ -162,10 +165,22 @@ static hn_status check_places(const hn_step_info *step, const hn_line *line, hn_
     return NULL;
 }
 
+/* Per operand of the line: a variant takes some of them, in an order of its own. */
+static hn_status order_memory(looker *l, const hn_step_info *step, const hn_line *line,
+                              hn_line_memory **out) {
+    const hn_wlaunch launch = hn_line_launch(line, step->variant, 0);
+    HN_NEW(&l->operands, *out, (size_t)line->operand_count + 1);
+    for (uint32_t k = 0; k < step->operand_count && k < launch.arg_count; k++)
+        (*out)[hn_wlaunch_operand(&launch, k)] = l->memory[k];
+    return NULL;
+}
+
 static hn_status check_results(looker *l, const hn_step_info *step, const hn_line *line,
                                hn_strbuf *why) {
     const hn_reference_how how = {.sizes = l->lines.sizes, .is_wide = true};
-    hn_status status = hn_line_reference(line, &how, l->memory);
+    hn_line_memory *memory;
+    HN_TRY(order_memory(l, step, line, &memory));
+    hn_status status = hn_line_reference(line, &how, memory);
     if (hn_status_code(status) == HN_INTERNAL || hn_status_code(status) == HN_UNSUPPORTED) {
         hn_status_free(status); /* a size that only the data tells: no reference */
         return NULL;

@@ -23,10 +23,8 @@ uint32_t hn_bundle_variant_count(const hn_bundle *b, uint32_t step, uint32_t tar
     return choice ? choice->head.variant_count : 1;
 }
 
-hn_bundle_call hn_bundle_call_of(const hn_bundle *b, uint32_t step, uint32_t target,
-                                 uint32_t variant) {
-    const hnb_step *s = &b->steps[step];
-    const hnb_choice *choice = s->launch_count ? NULL : hn_bundle_choice_find(b, step, target);
+hn_bundle_call hn_bundle_call_by(const hn_bundle *b, const hnb_step *s, uint32_t target,
+                                 const hnb_choice *choice, uint32_t variant) {
     if (choice) {
         const hnb_variant *v = &b->variants[choice->variants + variant];
         return (hn_bundle_call){v->kernel, &b->launches[v->launch], v->arg_count, v->form};
@@ -36,6 +34,13 @@ hn_bundle_call hn_bundle_call_of(const hn_bundle *b, uint32_t step, uint32_t tar
                             .launch =
                                 &b->launches[s->launches + (s->launch_count > 1 ? target : 0)],
                             .arg_count = s->operand_count};
+}
+
+hn_bundle_call hn_bundle_call_of(const hn_bundle *b, uint32_t step, uint32_t target,
+                                 uint32_t variant) {
+    const hnb_step *s = &b->steps[step];
+    return hn_bundle_call_by(
+        b, s, target, s->launch_count ? NULL : hn_bundle_choice_find(b, step, target), variant);
 }
 
 uint32_t hn_bundle_choice_pick(const hn_bundle *b, const hnb_choice *c, const int64_t *values,

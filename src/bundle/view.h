@@ -124,6 +124,9 @@ uint32_t hn_bundle_variant_count(const hn_bundle *b, uint32_t step, uint32_t tar
 /* `variant` is below that. Of a KERNEL step, or of an EXTERN step with a kernel. */
 hn_bundle_call hn_bundle_call_of(const hn_bundle *b, uint32_t step, uint32_t target,
                                  uint32_t variant);
+/* The same when the step's table is known; NULL: it has none. */
+hn_bundle_call hn_bundle_call_by(const hn_bundle *b, const hnb_step *step, uint32_t target,
+                                 const hnb_choice *choice, uint32_t variant);
 /* The variant for values of expressions, which all are there: hn_bundle_eval. Where a size cannot be
  * computed, it is that for all others. */
 uint32_t hn_bundle_choice_pick(const hn_bundle *b, const hnb_choice *choice, const int64_t *values,

@@ -255,31 +255,20 @@ static hn_status count_groups(binder *x, const hnb_step *step, const int64_t *gr
                : NULL;
 }
 
-/* Arguments and parameters of a step, in the variant that has the most. */
-static uint32_t most_entries(const binder *x, uint32_t step) {
-    const uint32_t count = hn_bundle_variant_count(x->b, step, x->m->target);
-    uint32_t most = 0;
-    for (uint32_t v = 0; v < count; v++) {
-        const hn_bundle_call call = hn_bundle_call_of(x->b, step, x->m->target, v);
-        const uint32_t entries = call.arg_count + call.launch->param_count;
-        if (entries > most) most = entries;
-    }
-    return most;
-}
-
 /* For the row's use from one run to the next; the launch is another one now. */
 static hn_status reset_layout(binder *x, uint32_t step, hn_device_layout **layout) {
     if (!x->m->device->ops->keeps_layouts) return NULL;
     if (!*layout) {
         HN_NEW(x->arena, *layout, 1);
-        HN_NEW(x->arena, (*layout)->entries, (size_t)most_entries(x, step) + 2);
+        HN_NEW(x->arena, (*layout)->entries, (size_t)x->m->ways[step].most_entries + 2);
     }
     (*layout)->ready_for = NULL;
     return NULL;
 }
 
 static void set_variant(const binder *x, hn_run_step *out, uint32_t variant) {
-    const hn_bundle_call call = hn_bundle_call_of(x->b, out->index, x->m->target, variant);
+    const hn_bundle_call call = hn_bundle_call_by(x->b, &x->b->steps[out->index], x->m->target,
+                                                  x->m->ways[out->index].choice, variant);
     out->variant = variant;
     out->kernel = call.kernel;
     out->called = call.launch;
@@ -288,7 +277,7 @@ static void set_variant(const binder *x, hn_run_step *out, uint32_t variant) {
 
 /* Which variant of the step runs for these sizes. */
 static void pick_variant(const binder *x, hn_run_step *out) {
-    const hnb_choice *choice = hn_bundle_choice_find(x->b, out->index, x->m->target);
+    const hnb_choice *choice = x->m->ways[out->index].choice;
     if (choice)
         set_variant(x, out, hn_bundle_choice_pick(x->b, choice, x->bound->values, x->bound->bad));
 }
@@ -487,24 +476,12 @@ static hn_status resolve_step(binder *x, uint32_t k) {
     return *node ? hn_status_annotate(status, "node '%s'", node) : status;
 }
 
-/* Of a step, in the variant that has the most. */
-static uint32_t most_args(const binder *x, uint32_t step) {
-    uint32_t most = hn_step_operand_count(&x->b->steps[step]);
-    if (x->b->steps[step].kind != HNB_STEP_KERNEL) return most;
-    const uint32_t count = hn_bundle_variant_count(x->b, step, x->m->target);
-    for (uint32_t v = 0; v < count; v++) {
-        const hn_bundle_call call = hn_bundle_call_of(x->b, step, x->m->target, v);
-        if (call.arg_count > most) most = call.arg_count;
-    }
-    return most;
-}
-
 /* Rooms for all steps, of later stages too. */
 static hn_status number_steps(binder *x) {
     const hn_bundle *b = x->b;
     hn_bound *bound = x->bound;
     size_t arg_count = 1;
-    for (uint32_t k = 0; k < b->steps_count; k++) arg_count += most_args(x, k);
+    for (uint32_t k = 0; k < b->steps_count; k++) arg_count += x->m->ways[k].most_args;
     HN_NEW(x->arena, bound->args, arg_count);
     HN_NEW(x->arena, bound->params, (size_t)b->params_count + 1);
     HN_NEW(x->arena, bound->ext_params, (size_t)b->params_count + 1);
@@ -530,7 +507,7 @@ static hn_status number_steps(binder *x) {
                           .then_count = has_bodies ? step->then_count : 0,
                           .body_count = has_bodies ? step->then_count + step->otherwise_count : 0};
         set_variant(x, &bound->steps[k], 0);
-        args += most_args(x, k);
+        args += x->m->ways[k].most_args;
     }
     return NULL;
 }

@@ -87,6 +87,7 @@ static hn_step_info describe(const hn_module *m, const hn_context *c, uint32_t i
     const hn_place place = hn_place_of(m, step->device);
     const hn_dev *dev = hn_place_dev(m, place);
     const hn_run_step *run = &c->bounds[0]->steps[index];
+    const hnb_choice *choice = m->ways[index].choice;
     return (hn_step_info){.index = index,
                           .kind = (hn_module_step_kind)step->kind,
                           .name = hn_run_step_name(m, run),
@@ -96,7 +97,7 @@ static hn_step_info describe(const hn_module *m, const hn_context *c, uint32_t i
                           .operand_count = hn_bound_arg_count(m, c->bounds[0], index),
                           .call = c->call,
                           .variant = run->variant,
-                          .variant_count = hn_bundle_variant_count(&m->view, index, m->target),
+                          .variant_count = choice ? choice->head.variant_count : 1,
                           .form = hn_run_step_form(m, run),
                           .device = {.kind = dev->ops->kind, .number = dev->number},
                           .queue =

@@ -122,9 +122,33 @@ static hn_status check_code(const hn_module *m, uint32_t kernel, bool has_host) 
     return NULL;
 }
 
+static uint32_t larger(uint32_t a, uint32_t b) { return a > b ? a : b; }
+
+static void find_step_ways(const hn_module *m, uint32_t step, hn_step_ways *out) {
+    const hn_bundle *b = &m->view;
+    out->choice = hn_bundle_choice_find(b, step, m->target);
+    out->most_args = out->most_entries = hn_step_operand_count(&b->steps[step]);
+    const uint32_t count = out->choice ? out->choice->head.variant_count : 1;
+    for (uint32_t v = 0; v < count; v++) {
+        const hn_bundle_call call =
+            hn_bundle_call_by(b, &b->steps[step], m->target, out->choice, v);
+        if (!call.launch) continue;
+        out->most_args = larger(out->most_args, call.arg_count);
+        out->most_entries = larger(out->most_entries, call.arg_count + call.launch->param_count);
+    }
+}
+
+static hn_status find_ways(hn_module *m) {
+    m->ways = calloc(m->view.steps_count + 1u, sizeof *m->ways);
+    if (!m->ways) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory to load a module");
+    for (uint32_t k = 0; k < m->view.steps_count; k++) find_step_ways(m, k, &m->ways[k]);
+    return NULL;
+}
+
 hn_status hn_kernels_init(hn_module *m, const char *wanted_target, bool has_host) {
     const hn_bundle *b = &m->view;
     HN_TRY(choose_target(m, wanted_target));
+    HN_TRY(find_ways(m));
     m->programs = calloc(b->objects_count + 1u, sizeof *m->programs);
     m->kernels = calloc(b->kernels_count + 1u, sizeof *m->kernels);
     if (!m->programs || !m->kernels)
@@ -138,6 +162,7 @@ void hn_kernels_deinit(hn_module *m) {
         hn_dev_unload(m->device, m->programs[k]);
     free(m->programs);
     free(m->kernels);
+    free(m->ways);
 }
 
 static hn_status load_object(hn_module *m, uint32_t k, const hn_module_host *host) {

@@ -73,6 +73,13 @@ static inline uint32_t hn_stage_of(const hn_stage_list *list, uint32_t item) {
     return list->of ? list->of[item] : 0;
 }
 
+/* How a step may be done on the module's target, worked out when that is known (kernels.c). */
+typedef struct hn_step_ways {
+    const hnb_choice *choice; /* of a KERNEL step with variants; NULL: there is one way */
+    uint32_t most_args;       /* arguments of the variant that has the most, or all operands */
+    uint32_t most_entries;    /* the same with parameters */
+} hn_step_ways;
+
 /* A function of the table of devices: copy_in, copy_out or copy. */
 typedef hn_status (*hn_copy_fn)(hn_queue *queue, void *to, const void *from, size_t bytes);
 
@@ -351,6 +358,7 @@ struct hn_module {
     uint64_t state_ids;       /* given so far. With `lock` held */
     atomic_uint state_count;  /* that there are */
     uint32_t target;          /* of the bundle's, whose code is run */
+    hn_step_ways *ways;       /* per step */
     hn_device wanted;         /* by the caller, if they say: */
     bool has_wanted;
     /* Per kind of device; NULL: the program does not use it. The CPU is always there. */

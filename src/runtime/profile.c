@@ -69,8 +69,10 @@ const char *hn_run_step_name(const hn_module *m, const hn_run_step *step) {
 }
 
 const char *hn_run_step_form(const hn_module *m, const hn_run_step *step) {
-    if (!hn_bundle_choice_find(&m->view, step->index, m->target)) return "";
-    const hn_bundle_call call = hn_bundle_call_of(&m->view, step->index, m->target, step->variant);
+    const hnb_choice *choice = m->ways[step->index].choice;
+    if (!choice) return "";
+    const hn_bundle_call call =
+        hn_bundle_call_by(&m->view, &m->view.steps[step->index], m->target, choice, step->variant);
     return hn_bundle_text(&m->view, call.form);
 }
 

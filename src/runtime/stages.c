@@ -66,7 +66,7 @@ static uint32_t stage_of_launch(const stager *x, const hnb_launch *l) {
 
 /* Of all variants of a kernel's step, and of what chooses between them. */
 static uint32_t stage_of_variants(const stager *x, uint32_t step) {
-    const hnb_choice *choice = hn_bundle_choice_find(x->b, step, x->m->target);
+    const hnb_choice *choice = x->m->ways[step].choice;
     const uint32_t count = choice ? choice->head.variant_count : 1;
     uint32_t stage = choice ? nodes_stage(x, choice->axes, choice->head.axis_count) : 0;
     for (uint32_t v = 0; v < count; v++)

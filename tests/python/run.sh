@@ -52,6 +52,21 @@ check() {
     report $? "$name: torch.fx"
 }
 
+# varied INPUT...: kernels with several variants, which no sample has: a copy of the last project, edited.
+varied() {
+    local inputs=() file
+    for file in "$@"; do inputs+=(--input "$file"); done
+    rm -rf "$work/edited" "$work/lines" "$work/fx"
+    cp -r "$work/project" "$work/edited"
+    "$python" tests/python/variants.py "$work/edited" && "$python" tests/python/schema.py docs/program.schema.json "$work/edited/program.json"
+    report $? "variants: schema"
+    "$python" -m henry.program "$work/edited" "${inputs[@]}" -d "$work/lines" >/dev/null && same variants "$work/lines"
+    report $? "variants: line by line"
+    [ -z "$has_torch" ] && return
+    "$python" tests/python/fx.py "$work/edited" "$work/fx" "$@" && same variants "$work/fx"
+    report $? "variants: torch.fx"
+}
+
 # Lines that fill memory with zeros, which no model has: a copy of the last project, edited.
 zeroed() {
     cp -r "$work/project" "$work/edited"
@@ -74,6 +89,7 @@ check combine $data/combine.pt2 $data/combine_in[01].npy
 check bf16 $data/bf16.pt2 $data/bf16_[xy].npy
 check lstm $data/lstm.pt2 $data/lstm_in0.npy
 check pool $data/pool.pt2 $data/pool_in8.npy
+varied $data/pool_in8.npy
 zeroed $data/pool_in8.npy
 options=(--pool combined --donate 0)
 check "an input that could be given up" $data/bf16.pt2 $data/bf16_[xy].npy
