@@ -208,6 +208,7 @@ const hn_gpu_facts hn_gpu_facts_sm_120 = NVIDIA_FACTS(170, 1536, 24, 8, 100, 96,
                    .mixed_columns_min = 64,                                                        \
                    .mixed_min_rows = 4,                                                            \
                    .mixed_slab_rows = 16,                                                          \
+                   .mixed_narrow_loads = 1,                                                        \
                    .mixed_columns_max = 32768,                                                     \
                    .mixed_all_columns_max = 32768,                                                 \
                    .remade_min_bytes = 4 << 10,                                                    \

@@ -170,19 +170,29 @@ static bool is_long(const plan *p, uint32_t w) {
     return false;
 }
 
+/* Whether a value of a slab's row is as cheap as to read it again. */
+static bool is_cheap_in_slabs(const plan *p, uint32_t w, uint32_t ops, uint32_t loads,
+                              uint32_t narrow) {
+    const uint32_t most = p->s->options->limits->mixed_narrow_loads;
+    return ops <= MIXED_MAX_OPS && loads <= MIXED_MAX_LOADS &&
+           (!most || narrow <= most || is_long(p, w));
+}
+
 static bool is_cheap(const plan *p, uint32_t w) {
     const hn_body *body = &p->g->members.items[w].loop->body;
     const int64_t again = is_long(p, w) ? p->s->options->limits->long_row_again_ops : 0;
-    uint32_t ops = 0, loads = 0;
+    uint32_t ops = 0, loads = 0, narrow = 0;
     for (hn_sid k = 1; k < body->count; k++) {
         const hn_sop *op = &body->items[k];
         if (op->kind == HN_SOP_INDIRECT || op->kind == HN_SOP_RANDOM) return false;
         loads += op->kind == HN_SOP_LOAD;
+        narrow +=
+            op->kind == HN_SOP_LOAD && (op->dtype == HN_DTYPE_F16 || op->dtype == HN_DTYPE_BF16);
         if (op->kind != HN_SOP_ELEM) continue;
         if (!hn_op_has(op->op, HN_TRAIT_RECOMPUTE) && !again) return false;
         ops++;
     }
-    if (p->g->slabs) return ops <= MIXED_MAX_OPS && loads <= MIXED_MAX_LOADS;
+    if (p->g->slabs) return is_cheap_in_slabs(p, w, ops, loads, narrow);
     return ops <= (again ? again : RECOMPUTE_MAX_OPS) && loads <= RECOMPUTE_MAX_LOADS;
 }
 

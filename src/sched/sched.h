@@ -211,6 +211,9 @@ typedef struct hn_sched_limits {
     int64_t mixed_slab_rows;   /* and if there are more, */
     int64_t mixed_columns_max; /* of one such reduction, and of all of a kernel together */
     int64_t mixed_all_columns_max;
+    /* What a phase needs of an earlier one is kept if more than so many loads of 16-bit floats make
+     * it: each is widened again. 0: it is computed again, if it is as short as others */
+    uint32_t mixed_narrow_loads;
     /* Slabs are fewer where a kernel has several such reductions. */
     bool mixed_shares_slabs;
     /* Values of so many bytes are computed by the kernels that read them (remade.c): smaller ones are

@@ -3,8 +3,8 @@
 #include "tests/support/imaginary_gpu.h"
 #include "unit/harness.h"
 
-/* The kernels in their order: how many loops each holds, and of one with slabs also how many these
- * are. */
+/* The kernels in their order: how many loops each holds, of one with slabs also how many these are,
+ * and behind "+" how many values it keeps for a row. */
 static const char *kernels_of(const char *statements, const hn_sched_limits *limits, char out[64]) {
     hn_arena arena, scratch;
     hn_sym *sym;
@@ -27,6 +27,8 @@ static const char *kernels_of(const char *statements, const hn_sched_limits *lim
         const hn_kernel *kernel = schedule.steps.items[k].kernel;
         at += (size_t)snprintf(out + at, 64 - at, "%s%u", k ? " " : "", kernel->loop_count);
         if (kernel->slabs) at += (size_t)snprintf(out + at, 64 - at, "/%u", kernel->slabs);
+        if (kernel->locals.count)
+            at += (size_t)snprintf(out + at, 64 - at, "+%u", kernel->locals.count);
     }
     hn_strbuf_deinit(&text);
     hn_arena_deinit(&scratch);
@@ -152,6 +154,43 @@ TEST(cpus_take_slabs_of_what_leaves_a_cache) {
     expect_on_cpu(65536, 48, "1 1 1");
     expect_on_cpu(2048, 32768, "2/64 1");
     expect_on_cpu(2048, 65536, "1 1");
+}
+
+/* A product, its sum for each row, what the sum is taken from, and a sum down columns of a factor. */
+static void expect_product(const char *type, unsigned n, const hn_sched_limits *limits,
+                           const char *expected) {
+    char text[1600];
+    const bool wide = strcmp(type, "f32") == 0;
+    snprintf(text, sizeof text,
+             "b1 : input 0 %s[8192, %u]\nb2 : input 1 %s[8192, %u]\n"
+             "b3 : temp f32[8192, %u] extent %u\nb4 : temp f32[8192] extent 8192\n"
+             "b5 : output f32[8192, %u] extent %u\nb6 : output f32[%u] extent %u\n"
+             "pointwise (i0 < 8192, i1 < %u; ) {\n  %%1 = b1[%u*i0 + i1] : %s\n"
+             "  %%2 = b2[%u*i0 + i1] : %s\n%s  b3[%u*i0 + i1] = %s\n}\n"
+             "reduce sum (i0 < 8192; i1 < %u) {\n  %%1 = b3[%u*i0 + i1] : f32\n  b4[i0] = %%1\n}\n"
+             "pointwise (i0 < 8192, i1 < %u; ) {\n  %%1 = b3[%u*i0 + i1] : f32\n"
+             "  %%2 = b4[i0] : f32\n  %%3 = sub(%%1, %%2) : f32\n  b5[%u*i0 + i1] = %%3\n}\n"
+             "reduce sum (i0 < %u; i1 < 8192) {\n  %%1 = b1[i0 + %u*i1] : %s\n%s  b6[i0] = %s\n}\n"
+             "result 0 = b5[0] [8192, %u]\nresult 1 = b6[0] [%u]\n",
+             type, n, type, n, n, n * 8192, n, n * 8192, n, n, n, n, type, n, type,
+             wide ? "  %3 = mul(%1, %2) : f32\n"
+                  : "  %3 = cast(%1) : f32\n  %4 = cast(%2) : f32\n  %5 = mul(%3, %4) : f32\n",
+             n, wide ? "%3" : "%5", n, n, n, n, n, n, n, type,
+             wide ? "" : "  %2 = cast(%1) : f32\n", wide ? "%1" : "%2", n, n);
+    EXPECT_KERNELS_OF(limits, text, expected);
+}
+
+/* On CPUs 16-bit floats are widened each time that they are loaded. */
+TEST(products_of_narrow_floats_are_kept) {
+    expect_product("f32", 1024, &hn_cpu_facts_common.limits, "4/512 1");
+    expect_product("bf16", 1024, &hn_cpu_facts_common.limits, "4/512+1 1");
+    expect_product("f16", 1024, &hn_cpu_facts_common.limits, "4/512+1 1");
+    hn_sched_limits limits = hn_cpu_facts_common.limits;
+    limits.local_max_elems = 512; /* a longer row would be kept in memory */
+    expect_product("bf16", 1024, &limits, "4/512 1");
+    limits = hn_cpu_facts_common.limits;
+    limits.mixed_narrow_loads = 0;
+    expect_product("bf16", 1024, &limits, "4/512 1");
 }
 
 TEST_MAIN
