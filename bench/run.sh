@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # `make bench`: measures, prints the table of figures and keeps it in bench/RESULTS.md.
 #
-#     bench/run.sh [PART]...         kernels steps variants threads bundle service cache startup peers norms fusion roofline optimizer report; default: all of them, then the table
+#     bench/run.sh [PART]...         kernels steps variants threads bundle service cache startup peers norms fusion roofline tuning optimizer report; default: all of them, then the table
 #
 # The peers and the exported models need PyTorch and ONNX Runtime: HENRY_BENCH_PYTHON names a Python that has them;
 # otherwise a virtual environment is made below build/bench (gigabytes, once). HENRY_BENCH_MODELS names a folder for the
@@ -12,10 +12,10 @@ cd "$(dirname "$0")/.."
 build=${BUILD:-$PWD/build}
 work=$build/bench
 models=${HENRY_BENCH_MODELS:-$work/models}
-parts=${*:-kernels steps variants threads bundle service cache startup peers norms fusion roofline optimizer report}
+parts=${*:-kernels steps variants threads bundle service cache startup peers norms fusion roofline tuning optimizer report}
 mkdir -p "$work"
 for part in $parts; do
-    case $part in kernels | steps | variants | threads | bundle | service | cache | startup | peers | norms | fusion | roofline | optimizer | report) ;; *) sed -n '2,4s/^# \{0,1\}//p' "$0" >&2; exit 2 ;; esac
+    case $part in kernels | steps | variants | threads | bundle | service | cache | startup | peers | norms | fusion | roofline | tuning | optimizer | report) ;; *) sed -n '2,4s/^# \{0,1\}//p' "$0" >&2; exit 2 ;; esac
 done
 
 # Figures of a warm start are of this run, not of a cache that grew before it.
@@ -23,7 +23,7 @@ HENRY_CACHE_DIR=$(mktemp -d "${TMPDIR:-/tmp}/henry-bench-XXXXXX")
 export HENRY_CACHE_DIR
 trap 'rm -rf "$HENRY_CACHE_DIR"' EXIT
 
-needs_models() { case " $parts " in *" cache "* | *" startup "* | *" peers "* | *" norms "* | *" fusion "* | *" roofline "* | *" report "*) true ;; *) false ;; esac; }
+needs_models() { case " $parts " in *" cache "* | *" startup "* | *" peers "* | *" norms "* | *" fusion "* | *" roofline "* | *" tuning "* | *" report "*) true ;; *) false ;; esac; }
 
 find_python() {
     python=${HENRY_BENCH_PYTHON:-$work/venv/bin/python}
@@ -85,6 +85,12 @@ bench_fusion() {
 bench_roofline() {
     "$build/henry" bench --roofline --threads 2 --stats "$work/roofline.json" \
         "$models"/{gpt2_124m,bert_base,resnet50,vit_b_16,mobilenet_v3_large,llama_8x1024}/model.pt2 >"$work/roofline.txt"
+}
+
+# Caches of its own.
+bench_tuning() {
+    "$python" bench/tuning.py --henry "$build/henry" -o "$work/tuning.jsonl" \
+        "$models"/{gpt2_124m,bert_base,resnet50,vit_b_16,mobilenet_v3_large,llama_8x1024}/model.pt2 >"$work/tuning.txt"
 }
 
 # AdamW for the parameters of GPT-2 124M: 4 GB of tensors.

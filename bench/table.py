@@ -2,7 +2,7 @@
 
     table.py DIRECTORY -o RESULTS.md
 
-DIRECTORY holds kernels.jsonl, ceilings.jsonl, steps.json, variants.json, threads.json, bundle.json, service.json, cache.jsonl, startup.json, peers.jsonl, norms.jsonl, fusion.jsonl, roofline.json and optimizer.json, as far as those parts have run. Prints the figures
+DIRECTORY holds kernels.jsonl, ceilings.jsonl, steps.json, variants.json, threads.json, bundle.json, service.json, cache.jsonl, startup.json, peers.jsonl, norms.jsonl, fusion.jsonl, roofline.json, tuning.jsonl and optimizer.json, as far as those parts have run. Prints the figures
 that were asked for, each beside what was measured; RESULTS.md gets these and the tables behind them.
 """
 
@@ -173,8 +173,21 @@ def report_figures(report):
     yield what, "2 s", f"{large['open_ms'] / 1e3:.2f} s", large["open_ms"] <= 2000
 
 
+def tuning_figures(tuning):
+    least = min(tuning, key=lambda t: t["gain"])
+    yield f"tuned against untuned, the least of {len(tuning)} models ({least['model']})", "0.99", f"{least['gain']:.3f}", least["gain"] >= 0.99
+    for t in tuning:
+        if t["model"] == "gpt2_124m":
+            seconds = max(t["tuning_s"])
+            yield "tuning GPT-2 124M, s", "30", f"{seconds:.1f}", seconds <= 30
+    runs = sum(t["again_runs"] for t in tuning)
+    yield "timed runs of a second tuning", "0", runs, runs == 0
+    far = sum(t["picks_far"] for t in tuning)
+    yield "picks of two tunings that are certainly over 5 % apart", "0", far, far == 0
+
+
 def figures(results):
-    for name, function in (("startup", startup_figures), ("kernels", kernel_figures), ("ceilings", ceiling_figures), ("steps", step_figures), ("variants", variant_figures), ("threads", thread_figures), ("bundle", bundle_figures), ("service", service_figures), ("peers", peer_figures), ("norms", norm_figures), ("fusion", fusion_figures), ("optimizer", optimizer_figures), ("report", report_figures)):
+    for name, function in (("startup", startup_figures), ("kernels", kernel_figures), ("ceilings", ceiling_figures), ("steps", step_figures), ("variants", variant_figures), ("threads", thread_figures), ("bundle", bundle_figures), ("service", service_figures), ("peers", peer_figures), ("norms", norm_figures), ("fusion", fusion_figures), ("tuning", tuning_figures), ("optimizer", optimizer_figures), ("report", report_figures)):
         if results[name]:
             yield from ((what, asked, got, reached_text(asked, reached)) for what, asked, got, reached in function(results[name]))
 
@@ -298,7 +311,7 @@ def machine():
 
 def page(results, versions):
     yield "# Results\n"
-    yield f"Made by `make bench` on {time.strftime('%Y-%m-%d', time.gmtime())}; each part alone: `bench/run.sh kernels`, `steps`, `variants`, `threads`, `bundle`, `service`, `cache`, `startup`, `peers`, `norms`, `fusion`, `roofline`, `report`. Medians; ratios are taken"
+    yield f"Made by `make bench` on {time.strftime('%Y-%m-%d', time.gmtime())}; each part alone: `bench/run.sh kernels`, `steps`, `variants`, `threads`, `bundle`, `service`, `cache`, `startup`, `peers`, `norms`, `fusion`, `roofline`, `tuning`, `report`. Medians; ratios are taken"
     yield "in one run, contestants in turns (bench/README.md says how each is measured).\n"
     yield f"Machine: {machine()}."
     yield f"Peers: {versions}.\n" if versions else ""
@@ -328,7 +341,7 @@ def main():
     parser.add_argument("directory", type=pathlib.Path)
     parser.add_argument("-o", "--output", type=pathlib.Path, required=True)
     options = parser.parse_args()
-    files = {"kernels": "kernels.jsonl", "ceilings": "ceilings.jsonl", "steps": "steps.json", "variants": "variants.json", "threads": "threads.json", "bundle": "bundle.json", "service": "service.json", "cache": "cache.jsonl", "startup": "startup.json", "peers": "peers.jsonl", "norms": "norms.jsonl", "fusion": "fusion.jsonl", "roofline": "roofline.json", "optimizer": "optimizer.json", "report": "report.json"}
+    files = {"kernels": "kernels.jsonl", "ceilings": "ceilings.jsonl", "steps": "steps.json", "variants": "variants.json", "threads": "threads.json", "bundle": "bundle.json", "service": "service.json", "cache": "cache.jsonl", "startup": "startup.json", "peers": "peers.jsonl", "norms": "norms.jsonl", "fusion": "fusion.jsonl", "roofline": "roofline.json", "tuning": "tuning.jsonl", "optimizer": "optimizer.json", "report": "report.json"}
     results = {name: load(options.directory, file) for name, file in files.items()}
     versions = options.directory / "versions.txt"
     options.output.write_text("\n".join(page(results, versions.read_text().strip() if versions.exists() else "")))

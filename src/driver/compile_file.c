@@ -515,27 +515,32 @@ hn_status hn_compile_memory(const void *bytes, size_t len, const hn_compile_opti
 /* --- questions about the cache --- */
 
 /* The query for a model, as these options ask for it; then `use` with the service open. */
-static hn_status with_query(const char *path, const hn_compile_options *options, void *out,
-                            hn_status (*use)(const hn_graph_query *query, void *out)) {
+static hn_status with_job(const char *path, const hn_compile_options *options, void *out,
+                          hn_status (*use)(file_job *j, void *out)) {
     file_job job;
     hn_status status = job_open(&job, path, HN_STR(""), options);
     if (!status) status = hn_driver_targets(&job.driver);
     if (!status) status = make_query(&job);
-    if (!status) status = use(&job.query, out);
+    if (!status) status = use(&job, out);
     job_close(&job);
     return status;
 }
 
-static hn_status say_why(const hn_graph_query *query, void *out) {
-    return hn_graph_cache_why(query, out);
+/* A model that was tuned is planned, to know its kernels. */
+static hn_status say_why(file_job *j, void *out) {
+    HN_TRY(hn_graph_cache_why(&j->query, out));
+    if (!hn_known_tuning_was_ever(j->query.cache, &j->known)) return NULL;
+    HN_TRY(import(j));
+    HN_TRY(run_passes(j, NULL));
+    return hn_driver_why_tuning(&j->driver, out);
 }
 
 hn_status hn_driver_why(const char *path, const hn_compile_options *options, hn_strbuf *out) {
-    return with_query(path, options, out, say_why);
+    return with_job(path, options, out, say_why);
 }
 
-static hn_status list_entries(const hn_graph_query *query, void *out) {
-    return hn_graph_cache_list_model(query, out);
+static hn_status list_entries(file_job *j, void *out) {
+    return hn_graph_cache_list_model(&j->query, out);
 }
 
 /* The programs for all kinds of device among the targets. */
@@ -545,7 +550,7 @@ static hn_status list_programs(const char *path, const hn_compile_options *optio
     for (uint32_t k = 0; k < HN_DEVICE_KIND_COUNT; k++) {
         if (!groups->names[k].len) continue;
         own.target = groups->names[k].ptr;
-        HN_TRY(with_query(path, &own, out, list_entries));
+        HN_TRY(with_job(path, &own, out, list_entries));
     }
     return NULL;
 }

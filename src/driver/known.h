@@ -24,6 +24,11 @@ hn_status hn_known_tuning_find(hn_driver *d, hn_cache *cache, hn_model_file *fil
 /* Keeps what a tuning came to. What disk and server refuse is no error. */
 hn_status hn_known_tuning_keep(hn_driver *d, hn_cache *cache, hn_known_tuning *known,
                                hn_str records, bool is_complete) HN_MUST_USE;
+/* Whether the model was tuned before, with whatever options, on whatever device. */
+bool hn_known_tuning_was_ever(hn_cache *cache, const hn_known_tuning *known);
+/* For a graph that the passes have left: appends a line for each kernel of several forms: at which sizes
+ * it was tuned, or why no record counts. Errors: those of planning; out-of-memory. */
+hn_status hn_driver_why_tuning(hn_driver *d, hn_strbuf *out) HN_MUST_USE;
 /* Appends the field of the key that stands for these records and the file that the options name;
  * nothing where the model of costs decides. Errors: those of reading the file. */
 hn_status hn_known_tuning_add_field(hn_driver *d, hn_str records, hn_strbuf *record) HN_MUST_USE;

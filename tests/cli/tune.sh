@@ -16,16 +16,17 @@ last() { tail -1 "$1" | sed 's/[0-9]* timed runs, [0-9.]* s/N runs/'; }
 "$HENRY" tune model.hnir --threads 1 >once
 last once
 "$HENRY" tune model.hnir --threads 1 -o tuning.json >again
-grep -c 'the cache' again
+grep -c '(the cache)' again
 tail -2 again | sed 's/0.0 s/0 s/'
 grep -o '"kernel":"[a-z]*"' tuning.json
-grep -c '"how":"timed"' tuning.json
+grep -cE '"how":"(timed|descent)"' tuning.json
 # The program is there; a bundle has the records.
 "$HENRY" run model.hnir --threads 1 2>&1 | cut -c1-25 || true
 "$HENRY" compile model.hnir --threads 1 -o tuned.hnb --json | grep '"graph"'
 "$HENRY" inspect tuned.hnb | grep -c "^tuning"
 "$HENRY" compile model.hnir --threads 1 --tune -o tuned.hnb --json | grep '"graph"'
-"$HENRY" cache why model.hnir --threads 1 | head -1
+"$HENRY" cache why model.hnir --threads 1 | sed 's/program [0-9a-f]*/program KEY/; s/([0-9a-f]*)/(DIGEST)/'
+"$HENRY" cache why model.hnir --threads 2 | grep 'total.*another device' | sed 's/([0-9a-f]*)/(DIGEST)/'
 # Another form for the same work.
 grep joined tuning.json | grep -o '"form":"[^"]*"' | head -2 | sed 's/.*:"//; s/"$//' >forms
 number=0
