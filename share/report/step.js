@@ -57,6 +57,7 @@ henry.stepFacts = (report, step) => henry.facts([
     ...henry.timeFacts(report, step),
     henry.isNumber(step.extent) &&
         ["iterations", henry.count(step.extent) + (step.grain > 1 ? `, at least ${henry.count(step.grain)} a thread` : "")],
+    step.variants && ["picked", `${step.picked}: one of ${henry.plural(step.variants, "form")}, for these sizes`],
     step.grid && ["grid", `${step.grid.join(" x ")} groups of ${step.block.join(" x ")} threads`],
     step.shared_bytes && ["shared memory", henry.bytes(step.shared_bytes)],
     step.scratch_bytes && ["scratch memory", henry.bytes(step.scratch_bytes)],

@@ -355,9 +355,10 @@ static hn_status put_record(printer *p, uint32_t step) {
     return NULL;
 }
 
-static void put_step_name(printer *p, const hnb_step *s) {
+static void put_step_name(printer *p, uint32_t step) {
+    const hnb_step *s = &p->b->steps[step];
     if (s->kind == HNB_STEP_KERNEL && p->b->targets_count)
-        put_str(p, "name", hn_bundle_code(p->b, s->kernel, p->target)->symbol);
+        put_str(p, "name", hn_bundle_code(p->b, call_of(p, step).kernel, p->target)->symbol);
     else if (s->kind == HNB_STEP_EXTERN)
         hn_json_text_put(p->out, "name", hn_str_of(hn_bundle_extern_name(s->extern_kind)));
     else hn_json_text_put(p->out, "name", hn_str_of(hn_bundle_step_kind_name(s->kind)));
@@ -367,7 +368,7 @@ static hn_status put_step(printer *p, uint32_t k) {
     const hnb_step *s = &p->b->steps[k];
     hn_json_open_put(p->out, '{');
     hn_json_text_put(p->out, "kind", hn_str_of(hn_bundle_step_kind_name(s->kind)));
-    put_step_name(p, s);
+    put_step_name(p, k);
     if (s->kernel) hn_json_int_put(p->out, "kernel", s->kernel);
     put_step_origins(p, s);
     put_operands(p, k);

@@ -155,7 +155,8 @@ static int64_t elements_of(const values *v, const hnb_record *r) {
     return elems;
 }
 
-static void set_work(const values *v, const hnb_record *r, hn_step_record *out) {
+/* `has_form`: the record is that of the form that runs. */
+static void set_work(const values *v, const hnb_record *r, bool has_form, hn_step_record *out) {
     const struct hn_record_sizes *sizes = v->m->record_sizes;
     out->has_work = true;
     out->category = (hn_step_category)r->category;
@@ -168,7 +169,7 @@ static void set_work(const values *v, const hnb_record *r, hn_step_record *out) 
     out->rank = r->rank;
     out->row_rank = r->row_rank;
     out->sizes = sizes->dims + sizes->first[r - v->m->view.records];
-    if (!(r->flags & HNB_RECORD_HAS_FORM)) return;
+    if (!(r->flags & HNB_RECORD_HAS_FORM) || !has_form) return;
     set_form(&v->m->view, r, out);
     out->elements = elements_of(v, r);
 }
@@ -229,7 +230,7 @@ static void describe(const values *v, uint32_t index, const hn_run_step *run, hn
         out->category = HN_CATEGORY_UNKNOWN;
         set_resources(m, run ? run->kernel : step->kernel, out);
     }
-    if (r) set_work(v, r, out);
+    if (r) set_work(v, r, !run || !run->variant, out);
     if (run && run->variant) out->form = hn_run_step_form(m, run);
     out->category_name = hn_step_category_name(out->category);
 }

@@ -147,6 +147,54 @@ TEST(lines_of_a_device) {
         ".device = &device_cuda, .places = &places,");
 }
 
+/* The form is looked up where its sizes become known: with the inputs, or in the middle of a run. An
+ * undefined size is in no range. */
+TEST(variants) {
+    EXPECT_C(
+        "wrapper {\n"
+        "  symbol size s0 in [1, none]\n"
+        "  symbol data u0 in [0, 64]\n"
+        "  buffer b1 : input f32[s0] source 0 name \"x\"\n"
+        "  buffer b2 : input i64[] source 1 name \"n\"\n"
+        "  buffer b3 : temp f32[s0] bytes(4*s0)\n"
+        "  buffer b4 : output f32[s0] bytes(4*s0) name \"y\"\n"
+        "  kernel k1 : object 0 name \"rows\"\n"
+        "  kernel k2 : object 0 name \"columns\"\n"
+        "  input \"x\" : f32[s0] strides [1] in b1\n"
+        "  input \"n\" : i64[] strides [] in b2\n"
+        "  define(b2 i64) symbol(u0)\n"
+        "  call k1(b1 f32, out b3 f32) params [s0] extent(s0) grain 8 form \"r\" or k2 takes [0, 0, 1] "
+        "extent(4) form \"c\" choose [s0, 2*s0] else 0 [1 in [2, 9] and [none, none], 1 in [10, none] and [none, 64]]\n"
+        "  call k1(b3 f32, out b4 f32) params [u0] extent(s0) form \"r\" or k2 takes [0, 0, 1] extent(4) "
+        "form \"c\" choose [u0] else 1 []\n"
+        "  output tensor \"y\" : f32[s0] strides [1] in b4\n}",
+        "/* the form of rows: 0 r, 1 c */", " >= 2 && ", " <= 9 && ", " != UNDEFINED) n[",
+        " = 1;\n    else if (", " >= 10 && ", " != UNDEFINED && ", " <= 64) n[", "    else n[",
+        "{ /* r */", "} else { /* c */",
+        "void *const b[] = {m->inputs[0], m->inputs[0], m->workspace.bytes + ",
+        "kernel_run(m, columns, b, NULL, 0, 4, ", "STEP_BEGIN(0 + (uint32_t)n[",
+        "STEP_END(2 + (uint32_t)n[", "{\"columns\", \"\", \"\", ");
+}
+
+TEST(variants_of_a_device) {
+    EXPECT_C(
+        "wrapper {\n"
+        "  symbol size s0 in [1, none]\n"
+        "  buffer b1 : input f32[s0] on cuda source 0 name \"x\"\n"
+        "  buffer b2 : output f32[s0] on cuda bytes(4*s0) name \"y\"\n"
+        "  buffer b3 : workspace u8[64*s0] on cuda bytes(64*s0)\n"
+        "  kernel k1 : object 0 name \"rows\"\n"
+        "  kernel k2 : object 0 name \"columns\"\n"
+        "  input \"x\" : f32[s0] strides [1] in b1\n"
+        "  call k1(b1 f32, out b2 f32) params [s0] extent(s0) threads 64 form \"r\" in b3 on cuda "
+        "or k2 takes [1, 0] params [s0, 7] extent(s0) threads 128 shared 512 scratch(64) form \"c\" "
+        "choose [s0] else 0 [1 in [33, none]]\n"
+        "  output tensor \"y\" : f32[s0] strides [1] in b2\n}",
+        " >= 33) n[", "static const launch_facts f = {0, 0, 2, 1, 64, 0, ",
+        "static const launch_facts f = {0, 1, 2, 2, 128, 512, ",
+        "void *const b[] = {m->blocks[0], m->device_inputs[0].bytes};");
+}
+
 TEST(other_devices_are_refused) {
     hn_arena arena;
     hn_strbuf out;
