@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # `make bench`: measures, prints the table of figures and keeps it in bench/RESULTS.md.
 #
-#     bench/run.sh [PART]...         kernels steps variants threads bundle service cache startup peers norms fusion roofline tuning optimizer report; default: all of them, then the table
+#     bench/run.sh [PART]...         kernels steps variants threads bundle service cache startup peers norms fusion roofline tuning optimizer report picks; default: all of them, then the table
 #
 # The peers and the exported models need PyTorch and ONNX Runtime: HENRY_BENCH_PYTHON names a Python that has them;
 # otherwise a virtual environment is made below build/bench (gigabytes, once). HENRY_BENCH_MODELS names a folder for the
@@ -12,10 +12,10 @@ cd "$(dirname "$0")/.."
 build=${BUILD:-$PWD/build}
 work=$build/bench
 models=${HENRY_BENCH_MODELS:-$work/models}
-parts=${*:-kernels steps variants threads bundle service cache startup peers norms fusion roofline tuning optimizer report}
+parts=${*:-kernels steps variants threads bundle service cache startup peers norms fusion roofline tuning optimizer report picks}
 mkdir -p "$work"
 for part in $parts; do
-    case $part in kernels | steps | variants | threads | bundle | service | cache | startup | peers | norms | fusion | roofline | tuning | optimizer | report) ;; *) sed -n '2,4s/^# \{0,1\}//p' "$0" >&2; exit 2 ;; esac
+    case $part in kernels | steps | variants | threads | bundle | service | cache | startup | peers | norms | fusion | roofline | tuning | optimizer | report | picks) ;; *) sed -n '2,4s/^# \{0,1\}//p' "$0" >&2; exit 2 ;; esac
 done
 
 # Figures of a warm start are of this run, not of a cache that grew before it.
@@ -104,6 +104,16 @@ bench_optimizer() {
 bench_report() {
     tools/setup.sh browser
     python3 bench/report.py --henry "$build/henry" --models "$models" -o "$work/report.json"
+}
+
+# Twenty minutes: every form of 42 kernels, 12 products, convolutions and attention, against the model's first guess.
+bench_picks() {
+    "$build/bench_picks" --budget 1000 >"$work/picks.jsonl.new"
+    "$build/bench_picks_calls" --budget 1000 >"$work/picks_calls.jsonl.new"
+    mv "$work/picks.jsonl.new" "$work/picks.jsonl"
+    mv "$work/picks_calls.jsonl.new" "$work/picks_calls.jsonl"
+    python3 bench/picks.py "$work/picks.jsonl" | tee "$work/picks.txt"
+    python3 bench/picks.py "$work/picks_calls.jsonl" | tee "$work/picks_calls.txt"
 }
 
 cmake --build "$build" --target bench_programs henry-worker henry >"$work/build.log" 2>&1 || { cat "$work/build.log" >&2; exit 1; }

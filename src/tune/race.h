@@ -59,6 +59,8 @@ bool hn_runner_is_split(const hn_race *race, const hn_runner *r);
 /* Start, first call, check and warm-up; then `calls` and `warm_ns` are known. Errors: the
  * candidate's. */
 hn_status hn_runner_warm(hn_race *race, hn_runner *r) HN_MUST_USE;
+/* One more call of the warm-up. */
+hn_status hn_runner_warm_again(hn_race *race, hn_runner *r) HN_MUST_USE;
 /* The sample of this round. Errors: the candidate's. */
 hn_status hn_runner_sample(hn_race *race, hn_runner *r) HN_MUST_USE;
 

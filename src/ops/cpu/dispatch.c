@@ -18,7 +18,8 @@ hn_status hn_ext_prepare(hn_ext_call *call) {
     HN_TRY(hn_ext_check(call));
     const hn_ext_impl *row = hn_ext_impls[call->kind];
     hn_status status = prepare_with(call, row);
-    if (hn_status_code(status) == HN_UNSUPPORTED && row != &hn_ext_reference) {
+    const bool is_named = call->form && call->form->kind;
+    if (hn_status_code(status) == HN_UNSUPPORTED && row != &hn_ext_reference && !is_named) {
         hn_status_free(status);
         status = prepare_with(call, &hn_ext_reference);
     }

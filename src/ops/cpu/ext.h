@@ -39,6 +39,24 @@ typedef struct hn_ext_room {
     int64_t before, behind;
 } hn_ext_room;
 
+/* What a caller chooses about how a call is computed; of what is 0 the operation does what the sizes
+ * suggest. Results differ by the order of sums. Which forms there are: forms.h. */
+typedef struct hn_ext_form {
+    /* MATMUL: skinny, gemm. CONV: product, collected, depthwise, winograd, rows, gather. ATTENTION:
+     * few-queries, blocks. NULL: any. Static */
+    const char *kind;
+    bool repacks; /* MATMUL: constant weights are packed in each call, not once for the module */
+    enum {
+        HN_EXT_ROWS_ANY,
+        HN_EXT_ROWS_IN_PLACE,      /* gemm: a is read where it lies, */
+        HN_EXT_ROWS_PACKED,        /* is packed by all threads together, */
+        HN_EXT_ROWS_PACKED_BY_EACH /* or by each thread for itself */
+    } rows;
+    int64_t pass;  /* gemm: of k in one pass of the tiles, at most */
+    int64_t block; /* skinny: columns of a task; blocks: keys */
+    int tasks;     /* into how many work is cut at most */
+} hn_ext_form;
+
 /* One bound extern call. The runtime fills everything but `state`, `scratch_bytes` and `impl`. */
 typedef struct hn_ext_call {
     hn_extern_kind kind;
@@ -54,11 +72,12 @@ typedef struct hn_ext_call {
     /* of an operand whose address is not there yet: where its buffer begins in memory that is
      * aligned to 64 bytes */
     int64_t begins[HN_EXT_MAX_OPERANDS];
-    int threads;           /* into how many tasks work is cut at most, 1 or more */
-    hn_team *team;         /* that runs them; NULL: the calling thread alone */
-    hn_ext_shared *shared; /* of the module */
-    void *state;           /* the implementation's own: set by prepare, freed by release */
-    size_t scratch_bytes;  /* set by prepare: memory that run wants; 0 for none */
+    int threads;             /* into how many tasks work is cut at most, 1 or more */
+    hn_team *team;           /* that runs them; NULL: the calling thread alone */
+    const hn_ext_form *form; /* NULL: as the operation decides. Read by prepare alone */
+    hn_ext_shared *shared;   /* of the module */
+    void *state;             /* the implementation's own: set by prepare, freed by release */
+    size_t scratch_bytes;    /* set by prepare: memory that run wants; 0 for none */
     const hn_ext_impl *impl;
 } hn_ext_call;
 
@@ -95,8 +114,13 @@ hn_status hn_ext_check(const hn_ext_call *call) HN_MUST_USE;
 /* "operation 'matmul'" in front of what went wrong. NULL stays NULL. */
 hn_status hn_ext_annotate(const hn_ext_call *call, hn_status status);
 /* Checks the call, then prepares it with the row of its kind, or with the reference when that says
- * unsupported. */
+ * unsupported. Errors: unsupported when the caller names a kind of form that the call cannot have. */
 hn_status hn_ext_prepare(hn_ext_call *call) HN_MUST_USE;
+/* Into how many tasks the call may be cut. */
+static inline int hn_ext_tasks(const hn_ext_call *call) {
+    const int most = call->form ? call->form->tasks : 0;
+    return most > 0 && most < call->threads ? most : call->threads;
+}
 static inline hn_status hn_ext_run(const hn_ext_call *call, void *scratch) {
     return call->impl->run(call, scratch);
 }

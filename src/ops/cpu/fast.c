@@ -6,6 +6,7 @@
 #include "ops/cpu/gemm/matmul.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* The state of a call: who does it, and that one's own state. */
 typedef struct choice {
@@ -13,24 +14,38 @@ typedef struct choice {
     void *state;
 } choice;
 
-/* The first of `list` (up to a NULL) that does not say unsupported. */
-static hn_status choose(hn_ext_call *call, const hn_ext_impl *const *list) {
+/* Who may take a call, under the name of its form (hn_ext_form). */
+typedef struct way {
+    const char *kind;
+    const hn_ext_impl *impl;
+} way;
+
+static bool is_asked_for(const hn_ext_call *call, const char *kind) {
+    return !call->form || !call->form->kind || strcmp(call->form->kind, kind) == 0;
+}
+
+/* The first of `list` (up to one without impl) that does not say unsupported. */
+static hn_status choose(hn_ext_call *call, const way *list) {
     choice *c = malloc(sizeof *c);
     if (!c) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for an extern call");
     hn_status status = NULL;
-    for (; *list; list++) {
+    c->impl = NULL;
+    for (; list->impl; list++) {
+        if (!is_asked_for(call, list->kind)) continue;
         hn_status_free(status);
         call->state = NULL;
         call->scratch_bytes = 0;
-        status = (*list)->prepare(call);
+        c->impl = list->impl;
+        status = list->impl->prepare(call);
         if (hn_status_code(status) != HN_UNSUPPORTED) break;
     }
+    if (!c->impl) status = HN_ERROR(HN_UNSUPPORTED, "no form '%s'", call->form->kind);
     if (status) {
         free(c);
         call->state = NULL;
         return status;
     }
-    *c = (choice){.impl = *list, .state = call->state};
+    c->state = call->state;
     call->state = c;
     return NULL;
 }
@@ -51,16 +66,24 @@ static void release(hn_ext_call *call) {
 }
 
 static hn_status matmul_prepare(hn_ext_call *call) {
-    return choose(call, (const hn_ext_impl *const[]){&hn_ext_matmul_skinny, &hn_ext_matmul_f32,
-                                                     &hn_ext_half, &hn_ext_matmul_f64,
-                                                     &hn_ext_matmul_plain, NULL});
+    return choose(call, (const way[]){{"skinny", &hn_ext_matmul_skinny},
+                                      {"gemm", &hn_ext_matmul_f32},
+                                      {"gemm", &hn_ext_half},
+                                      {"gemm", &hn_ext_matmul_f64},
+                                      {"gemm", &hn_ext_matmul_plain},
+                                      {NULL, NULL}});
 }
+
+/* conv/conv.c knows more kinds. */
 static hn_status conv_prepare(hn_ext_call *call) {
-    return choose(call, (const hn_ext_impl *const[]){&hn_ext_conv_f32, &hn_ext_half, NULL});
+    const char *any = call->form && call->form->kind ? call->form->kind : "";
+    return choose(call, (const way[]){{any, &hn_ext_conv_f32}, {any, &hn_ext_half}, {NULL, NULL}});
 }
 static hn_status attention_prepare(hn_ext_call *call) {
-    return choose(call, (const hn_ext_impl *const[]){&hn_ext_attention_decode,
-                                                     &hn_ext_attention_f32, &hn_ext_half, NULL});
+    return choose(call, (const way[]){{"few-queries", &hn_ext_attention_decode},
+                                      {"blocks", &hn_ext_attention_f32},
+                                      {"blocks", &hn_ext_half},
+                                      {NULL, NULL}});
 }
 
 const hn_ext_impl hn_ext_matmul = {

@@ -273,6 +273,21 @@ TEST(the_fastest_is_so_in_the_same_rounds) {
     end(f);
 }
 
+/* Calls are longer than the warm-up, so that there is one: in b's, something is made. */
+static int64_t late_a(uint32_t call) { return call < 2 ? 500000 : 60000; }
+static int64_t late_b(uint32_t call) { return call < 2 ? 5000000 : 50000; }
+
+TEST(one_long_call_of_the_warm_up_takes_nobody_out) {
+    fixture *f = make(2, (int64_t[]){1, 1});
+    set_times(&f->ways[0], late_a);
+    set_times(&f->ways[1], late_b);
+    f->options.max_rounds = 9;
+    EXPECT_OK(go(f));
+    EXPECT_INT(f->report->winner, 1);
+    EXPECT_NEAR(f->report->results[0].ratio, 1.2, 1e-12);
+    end(f);
+}
+
 TEST(winners_are_a_function_of_results) {
     hn_bench_result r[4] = {{.state = HN_BENCH_DROPPED, .ratio = 0.1, .ratio_low = 0},
                             {.state = HN_BENCH_LEFT, .ratio = 1.1, .ratio_low = 1.05},

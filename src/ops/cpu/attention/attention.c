@@ -27,6 +27,7 @@ enum {
     V = 3,
     MASK = 4,
     KEY_BLOCK = 512,
+    KEYS_MOST = 4096, /* of a block that the caller names */
     MAX_COLS = 32,
     TASKS_PER_THREAD = 32,
     PARALLEL_FLOPS = 2 << 20
@@ -292,9 +293,10 @@ static hn_status attention_run(const hn_ext_call *call, void *scratch) {
     return NULL;
 }
 
-static void plan(attention_state *s) {
-    const int64_t rows = s->kernels->tile_rows, cols = s->kernels->tile_cols;
-    s->blocks = hn_ext_ceil_div(s->n, KEY_BLOCK);
+static void plan(attention_state *s, const hn_ext_form *form) {
+    const int64_t rows = s->kernels->tile_rows, cols = s->kernels->tile_cols,
+                  keys = form && form->block > 0 ? hn_ext_min(form->block, KEYS_MOST) : KEY_BLOCK;
+    s->blocks = hn_ext_ceil_div(s->n, keys);
     s->block = s->blocks ? hn_ext_ceil_div(s->n, s->blocks) : 0;
     s->k_block = hn_ext_ceil_div(hn_ext_tiles_count(s->kernels, s->block) * rows * s->d, 16) * 16;
     s->v_block = hn_ext_ceil_div(hn_ext_tiles_count(s->kernels, s->dv) * rows * s->block, 16) * 16;
@@ -343,9 +345,9 @@ static hn_status attention_prepare(hn_ext_call *call) {
                          .dv = p[HN_ATTENTION_DV],
                          .scale = (float)scale,
                          .causal = p[HN_ATTENTION_CAUSAL] != 0,
-                         .threads = call->threads};
+                         .threads = hn_ext_tasks(call)};
     if (!is_small_enough(&s)) return HN_ERROR(HN_UNSUPPORTED, "attention is too large for blocks");
-    plan(&s);
+    plan(&s, call->form);
     if (!fits_shares(&s))
         return HN_ERROR(HN_UNSUPPORTED, "attention has too many heads for blocks");
     HN_TRY(hn_ext_state_keep(call, &s, sizeof s));

@@ -20,7 +20,8 @@ enum {
     K = 2,
     V = 3,
     MASK = 4,
-    MAX_QUERIES = 8,            /* of a head; from there on laying out k and v pays */
+    MAX_QUERIES = 16,           /* of a head; from there on laying out k and v pays */
+    MOST_QUERIES = 64,          /* ... if the caller names the form */
     KEYS = 512,                 /* of a task */
     CONVERTED = 16,             /* keys that are converted at a time, if they have to be */
     PARALLEL_FLOATS = 32 << 10, /* of k and v, as in gemm/gemm.c */
@@ -291,8 +292,9 @@ static hn_status decode_prepare(hn_ext_call *call) {
                       .dv = p[HN_ATTENTION_DV],
                       .scale = (float)scale,
                       .causal = p[HN_ATTENTION_CAUSAL] != 0,
-                      .threads = call->threads};
-    if (s.m > MAX_QUERIES || !takes_types(call) || !is_small_enough(&s))
+                      .threads = hn_ext_tasks(call)};
+    const bool is_named = call->form && call->form->kind;
+    if (s.m > (is_named ? MOST_QUERIES : MAX_QUERIES) || !takes_types(call) || !is_small_enough(&s))
         return HN_ERROR(HN_UNSUPPORTED, "not attention of few queries");
     plan(&s);
     HN_TRY(hn_ext_state_keep(call, &s, sizeof s));

@@ -16,7 +16,7 @@ static hn_ext_conv describe(const hn_ext_call *call) {
                      .groups = p[HN_CONV_GROUPS],
                      .transposed = p[HN_CONV_TRANSPOSED] != 0,
                      .epilogue = (hn_epilogue)p[HN_CONV_EPILOGUE],
-                     .threads = call->threads,
+                     .threads = hn_ext_tasks(call),
                      .kernels = hn_ext_kernels_get()};
     memcpy(c.in, p + HN_CONV_IN, sizeof c.in);
     memcpy(c.kernel, p + HN_CONV_KERNEL, sizeof c.kernel);
@@ -181,6 +181,45 @@ static void set_threads(hn_ext_conv *c, bool depthwise) {
     if (c->threads > most) c->threads = most < 1 ? 1 : (int)most;
 }
 
+static bool fits_product(hn_ext_conv *c) {
+    if (!is_pointwise(c)) return false;
+    flatten_positions(c);
+    return hn_ext_conv_product_fits(c);
+}
+static bool fits_depthwise(hn_ext_conv *c) {
+    return !c->has_scale && !c->has_factor && hn_ext_conv_depthwise_fits(c);
+}
+static bool fits_winograd(hn_ext_conv *c) { return !c->has_scale && hn_ext_conv_winograd_fits(c); }
+static bool fits_collected(hn_ext_conv *c) {
+    return !c->has_scale && hn_ext_conv_collected_fits(c);
+}
+static bool fits_rows(hn_ext_conv *c) {
+    return !c->has_scale && !c->has_factor && hn_ext_conv_rows_fits(c);
+}
+static bool fits_gather(hn_ext_conv *c) {
+    (void)c;
+    return true;
+}
+
+/* The form that the caller names. */
+static hn_status prepare_named(hn_ext_call *call, hn_ext_conv *c, const char *kind) {
+    static const struct {
+        const char *kind;
+        bool (*fits)(hn_ext_conv *c);
+        hn_status (*prepare)(hn_ext_call *call, const hn_ext_conv *c);
+    } forms[] = {
+        {"product", fits_product, hn_ext_conv_product_prepare},
+        {"depthwise", fits_depthwise, hn_ext_conv_depthwise_prepare},
+        {"winograd", fits_winograd, hn_ext_conv_winograd_prepare},
+        {"collected", fits_collected, hn_ext_conv_product_prepare},
+        {"rows", fits_rows, hn_ext_conv_rows_prepare},
+        {"gather", fits_gather, hn_ext_conv_gather_prepare},
+    };
+    for (size_t k = 0; k < sizeof forms / sizeof *forms; k++)
+        if (strcmp(kind, forms[k].kind) == 0 && forms[k].fits(c)) return forms[k].prepare(call, c);
+    return HN_ERROR(HN_UNSUPPORTED, "the convolution has no form '%s'", kind);
+}
+
 /* The first form that takes it, the most special ones first. */
 static hn_status prepare_form(hn_ext_call *call, hn_ext_conv *c, bool depthwise) {
     if (is_pointwise(c)) {
@@ -206,6 +245,7 @@ static hn_status conv_prepare(hn_ext_call *call) {
     /* loads and stores for few sums */
     const bool depthwise = !c.has_factor && hn_ext_conv_depthwise_fits(&c);
     set_threads(&c, depthwise);
+    if (call->form && call->form->kind) return prepare_named(call, &c, call->form->kind);
     return prepare_form(call, &c, depthwise);
 }
 

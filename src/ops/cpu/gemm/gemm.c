@@ -37,8 +37,12 @@ enum {
     PARALLEL_FLOPS = 2 << 20,
     /* of a and b, likewise: 8 us when they come from L3, as for a vector times a matrix */
     PARALLEL_FLOATS = 32 << 10,
-    /* a that so few panels of b read is not worth packing, and nor is one row */
-    IN_PLACE_PANELS = 1
+    /* a that so few panels of b read is not worth packing, and nor are rows for so few tiles, if its
+     * rows are contiguous; nor is one row. Source, as of the next: bench_picks_calls */
+    IN_PLACE_PANELS = 4,
+    IN_PLACE_TILES = 2,
+    /* of a, 8 MiB: one thread that packs more packs them group by group */
+    ALONE_PACKED_FLOATS = 2 << 20
 };
 
 static int64_t ceil_div(int64_t x, int64_t by) { return (x + by - 1) / by; }
@@ -113,13 +117,22 @@ static int64_t block_size(int64_t size, int64_t most, int64_t unit) {
     return ceil_div(ceil_div(size, ceil_div(size, most)), unit) * unit;
 }
 
+static bool packing_pays(const hn_ext_gemm *g, int64_t panels) {
+    const bool has_rows = g->a[COL] == 1;
+    if (g->m == 1 || panels == 1) return false;
+    return !has_rows || (panels > IN_PLACE_PANELS && tiles_of(g, g->m) > IN_PLACE_TILES);
+}
+
 static void choose_blocks(hn_ext_gemm *g) {
     const int64_t rows = g->kernels->tile_rows, cols = g->kernels->tile_cols,
                   panels = panels_of(g, g->n);
-    int64_t steps = max_i64(1, ceil_div(g->k, SLICE_FLOATS / cols));
+    const hn_ext_form form = g->form ? *g->form : (hn_ext_form){.kind = NULL};
+    const int64_t pass = form.pass > 0 ? form.pass : SLICE_FLOATS / cols;
+    int64_t steps = max_i64(1, ceil_div(g->k, pass));
     g->k_step = max_i64(1, ceil_div(g->k, steps));
-    g->pack_a = g->has_scale || (panels > IN_PLACE_PANELS && g->m > 1);
-    g->k_block = g->prepack_b && !g->pack_a
+    g->pack_a = g->has_scale || packing_pays(g, panels);
+    if (form.rows && !g->has_scale) g->pack_a = form.rows != HN_EXT_ROWS_IN_PLACE;
+    g->k_block = g->prepack_b && !g->pack_a && (g->m == 1 || panels == 1)
                      ? max_i64(1, g->k)
                      : g->k_step * min_i64(steps, max_i64(1, PACKED_K / g->k_step));
     int64_t most = max_i64(PACK_FLOATS / g->k_block, 512);
@@ -127,7 +140,9 @@ static void choose_blocks(hn_ext_gemm *g) {
     int64_t own_group = max_i64(1, OWN_GROUP_FLOATS / (g->k_block * rows)),
             team = g->by_batch ? 1 : g->threads;
     g->own_rows = g->pack_a && panels <= OWN_ROWS_PANELS &&
-                  (team == 1 || tiles_of(g, g->m) >= 3 * team * own_group);
+                  (team == 1 ? g->m * g->k_block > ALONE_PACKED_FLOATS
+                             : tiles_of(g, g->m) >= 3 * team * own_group);
+    if (form.rows) g->own_rows = g->pack_a && form.rows == HN_EXT_ROWS_PACKED_BY_EACH;
     if (g->own_rows) g->tile_group = own_group;
     g->m_block = g->pack_a && !g->own_rows ? block_size(g->m, most, rows) : g->m;
     g->n_block = g->prepack_b ? g->n : block_size(g->n, most, cols);

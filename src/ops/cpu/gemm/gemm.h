@@ -7,6 +7,7 @@
 #define HN_OPS_CPU_GEMM_GEMM_H
 
 #include "base/team.h"
+#include "ops/cpu/ext.h"
 #include "ops/cpu/kernels.h"
 
 enum { HN_EXT_GEMM_DIMS = HN_EXTERN_BATCH + 2 };
@@ -25,6 +26,7 @@ typedef struct hn_ext_gemm {
     const hn_ext_kernels *kernels; /* NULL: plan chooses */
     /* into how many tasks work is cut; plan makes it 1 for small work */
     int threads;
+    const hn_ext_form *form; /* NULL: plan decides all of it */
 
     /* Planned. */
     bool swapped; /* out^T = b^T a^T is what is computed */

@@ -49,7 +49,8 @@ static hn_ext_gemm describe(const hn_ext_call *call) {
     hn_ext_gemm g = {.m = p[HN_MATMUL_M],
                      .n = p[HN_MATMUL_N],
                      .k = p[HN_MATMUL_K],
-                     .threads = call->threads,
+                     .threads = hn_ext_tasks(call),
+                     .form = call->form,
                      .has_bias = call->dtypes[BIAS] != HN_NO_TYPE,
                      .has_residual = call->dtypes[RESIDUAL] != HN_NO_TYPE,
                      .epilogue = (hn_epilogue)p[HN_MATMUL_EPILOGUE]};
@@ -61,8 +62,8 @@ static hn_ext_gemm describe(const hn_ext_call *call) {
     if (g.has_residual) memcpy(g.residual, p + HN_MATMUL_RESIDUAL, sizeof g.residual);
     bool empty = g.m == 0 || g.n == 0 || g.k == 0;
     for (int d = 0; d < HN_EXTERN_BATCH; d++) empty |= g.batch[d] == 0;
-    g.prepack_b =
-        call->is_constant[B] && call->operands[B] && p[HN_MATMUL_B_CONSTANT] && g.n > 1 && !empty;
+    g.prepack_b = !(call->form && call->form->repacks) && call->is_constant[B] &&
+                  call->operands[B] && p[HN_MATMUL_B_CONSTANT] && g.n > 1 && !empty;
     return g;
 }
 
@@ -126,6 +127,7 @@ static hn_status matmul_prepare(hn_ext_call *call) {
         free(s);
         return status;
     }
+    s->gemm.form = s->first.form = NULL; /* it may live no longer than this */
     call->state = s;
     call->scratch_bytes = hn_ext_gemm_scratch_bytes(&s->gemm);
     if (s->is_waiting && hn_ext_gemm_scratch_bytes(&s->first) > call->scratch_bytes)

@@ -16,7 +16,14 @@ enum {
     ROW = HN_EXTERN_BATCH,
     COL = HN_EXTERN_BATCH + 1,
     MAX_ROWS = 8,
-    MIN_BLOCK = 64,
+    MOST_ROWS = 64, /* if the caller names the form */
+    /* of a matrix of so few numbers, which packing costs little, and of one of so many. Source, as
+     * of the next: bench_picks_calls */
+    FEW_ROWS = 4,
+    SMALL_FLOATS = 16 << 10,
+    MANY_ROWS = 24,
+    LARGE_FLOATS = 128 << 10,
+    MIN_BLOCK = 128,
     MAX_BLOCK = 1024, /* columns of a task */
     BLOCKS_PER_THREAD = 4,
     DOTS = 16, /* rows of the matrix that are converted at a time, for dots */
@@ -80,7 +87,11 @@ static bool takes_types(const hn_ext_call *call) {
 static int64_t most_rows(const skinny_state *s, const hn_ext_call *call) {
     const bool is_packed =
         call->is_constant[2] && call->params[HN_MATMUL_B_CONSTANT] && call->params[HN_MATMUL_N] > 1;
-    if (!is_packed) return MAX_ROWS;
+    if (call->form && call->form->kind) return MOST_ROWS;
+    if (!is_packed) {
+        const double floats = (double)s->cols * (double)s->k;
+        return floats <= SMALL_FLOATS ? FEW_ROWS : floats >= LARGE_FLOATS ? MANY_ROWS : MAX_ROWS;
+    }
     return call->dtypes[2] != HN_F32 && s->matrix_index == 2 ? MAX_ROWS / 2 : 0;
 }
 
@@ -102,10 +113,12 @@ static int64_t rounded(int64_t floats) { return hn_ext_ceil_div(floats, 16) * 16
 static void plan(skinny_state *s, const hn_ext_call *call) {
     s->by_dots = s->matrix[COL] != 1;
     /* one or all: see ext.h */
-    s->threads =
-        (double)s->items * (double)s->cols * (double)s->k < PARALLEL_FLOATS ? 1 : call->threads;
+    s->threads = (double)s->items * (double)s->cols * (double)s->k < PARALLEL_FLOATS
+                     ? 1
+                     : hn_ext_tasks(call);
     s->block = rounded(hn_ext_ceil_div(s->cols, BLOCKS_PER_THREAD * s->threads));
     s->block = hn_ext_max(MIN_BLOCK, hn_ext_min(MAX_BLOCK, s->block));
+    if (call->form && call->form->block > 0) s->block = rounded(call->form->block);
     s->blocks = hn_ext_ceil_div(s->cols, s->block);
     s->skinny_floats = rounded(s->rows * s->k);
     s->buffer_floats = rounded(s->by_dots ? DOTS * s->k : DOTS * s->block);
