@@ -96,11 +96,14 @@ const hn_snippet c_snippets[] = {
     {"wrap_i8", FN "vi wrap_i8(vi x) { return (x << 24) >> 24; }\n"},
     {"wrap_u8", FN "vi wrap_u8(vi x) { return x & 255; }\n"},
     /* to the nearest, ties to even; the high half of a word is all zeros or ones */
-    {"bits_bf16", FN
+    {"bits_bf16",
+     "#if defined(__AVX512F__) && VF == 16 && !defined(__clang__)\n" FN
+     "vi bits_bf16(vf x) { vi u = (vi)x, half = (vi)__builtin_ia32_blendmd_512_mask(sp_i(0x7fff), sp_i(0x8000),\n"
+     "  __builtin_ia32_ptestmd512(u, sp_i(0x10000), -1));\n"
+     "  return (vi)__builtin_ia32_pord512_mask(u, sp_i(0x400000), u + half, __builtin_ia32_cmpps512_mask(x, x, 3, -1, 4)) >> 16; }\n"
+     "#else\n" FN
      "vi bits_bf16(vf x) { vi u = (vi)x, h = u >> 16, r = (u + ((h & 1) + sp_i(0x7fff))) >> 16;\n"
-     "#if defined(__AVX512F__) && VF == 16 && !defined(__clang__)\n"
-     "  return (vi)__builtin_ia32_blendmd_512_mask(r, h | 0x40, __builtin_ia32_cmpps512_mask(x, x, 3, -1, 4)); }\n"
-     "#else\n  return sel_i((vi)(x == x), r, h | sp_i(0x40)); }\n#endif\n"},
+     "  return sel_i((vi)(x == x), r, h | sp_i(0x40)); }\n#endif\n"},
     {"round_bf16", FN "vf round_bf16(vf x) { return (vf)(bits_bf16(x) << 16); }\n"},
     {"f_h",
      FN "vi f_h(vf x) { vi u = (vi)x, a = u & sp_i(0x7fffffff), s = (u >> 16) & sp_i(0x8000);\n"
