@@ -226,6 +226,26 @@ TEST(hooks_see_the_variant) {
     hn_module_release(m);
 }
 
+static hn_status keep_line(void *user, const hn_debug_event *event) {
+    char *line = user;
+    if (event->step->kind == HN_MODULE_STEP_KERNEL) snprintf(line, 200, "%s", event->line);
+    return NULL;
+}
+
+TEST(the_debugger_says_the_form) {
+    char line[200] = "";
+    float x[4] = {0};
+    hn_debug *debug;
+    hn_module *m = load_text(three, NULL);
+    EXPECT_OK(hn_debug_attach(
+        m, &(hn_debug_options){.level = HN_DEBUG_NAMES, .sink = keep_line, .user = line}, &debug));
+    hn_tensor *in[2] = {F32(x, 4), F32(x, 4)}, *out[1] = {NULL};
+    EXPECT_OK(hn_module_run(m, in, 2, out, 1));
+    EXPECT(strstr(line, "kernel row_sum as rows") != NULL);
+    hn_tensor_release(in[0]), hn_tensor_release(in[1]), hn_tensor_release(out[0]);
+    hn_module_release(m);
+}
+
 /* What went wrong is found by the arguments of the variant that ran. */
 TEST(indices_out_of_bounds) {
     static const char *const text =
