@@ -73,7 +73,7 @@ typedef struct hn_tune_report {
 /* Compiles a model as hn_compile_file does, and tunes it as `options->tune` says; HN_TUNE_KNOWN is
  * taken as HN_TUNE_MISSING. The cache of graphs is not looked at, but gets the program. `out` may be
  * NULL. Owns: the caller releases `*out` and destroys `*out_report`.
- * Errors: as hn_compile_file. A kernel whose forms all fail keeps the form that is expected to be the
+ * Errors: as hn_compile_file; unsupported when this machine cannot run the kernels. A kernel whose forms all fail keeps the form that is expected to be the
  * fastest; that is a warning. */
 HN_API hn_status hn_tune_file(const char *path, const hn_compile_options *options,
                               hn_compiled **out, hn_tune_report **out_report) HN_MUST_USE;

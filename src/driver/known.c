@@ -83,10 +83,12 @@ static void put_head(hn_driver *d, bool is_complete, hn_strbuf *out) {
     hn_strbuf_putc(out, '\n');
 }
 
-static hn_status read_head(hn_driver *d, hn_known_tuning *out) {
+hn_status hn_known_tuning_read(hn_driver *d, hn_known_tuning *out) {
     const hn_str all = hn_strbuf_str(&out->text);
     const char *end = all.len ? memchr(all.ptr, '\n', all.len) : NULL;
     hn_strbuf wanted;
+    out->records = HN_STR("");
+    out->is_complete = false;
     if (!end) return NULL;
     const size_t len = (size_t)(end + 1 - all.ptr);
     hn_strbuf_init(&wanted);
@@ -103,7 +105,7 @@ hn_status hn_known_tuning_find(hn_driver *d, hn_cache *cache, hn_model_file *fil
     if (hn_driver_picks_are_off(d)) return NULL;
     HN_TRY(make_key(d, file, record, out));
     if (!hn_tuning_get(cache, &out->key, &out->text)) return hn_strbuf_status(&out->text);
-    return read_head(d, out);
+    return hn_known_tuning_read(d, out);
 }
 
 hn_status hn_known_tuning_keep(hn_driver *d, hn_cache *cache, hn_known_tuning *known,

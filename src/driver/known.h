@@ -21,6 +21,9 @@ void hn_known_tuning_deinit(hn_known_tuning *known);
  * and memory lie does not count. Errors: those of the importer's key_parts; out-of-memory. */
 hn_status hn_known_tuning_find(hn_driver *d, hn_cache *cache, hn_model_file *file, hn_str record,
                                hn_known_tuning *out) HN_MUST_USE;
+/* Sets the records and what is said of them by the text; none where it is damaged. Errors:
+ * out-of-memory. */
+hn_status hn_known_tuning_read(hn_driver *d, hn_known_tuning *known) HN_MUST_USE;
 /* Keeps what a tuning came to. What disk and server refuse is no error. */
 hn_status hn_known_tuning_keep(hn_driver *d, hn_cache *cache, hn_known_tuning *known,
                                hn_str records, bool is_complete) HN_MUST_USE;

@@ -244,11 +244,23 @@ static hn_status tune(tuning *x) {
         &x->d->tuned);
 }
 
+/* Else nothing could be timed, and nobody would be told. */
+static hn_status check_levels(const hn_driver *d) {
+    for (uint32_t l = 0; l < d->level_count; l++)
+        if (hn_driver_can_run(&d->levels[l].target)) return NULL;
+    return HN_ERROR(
+        HN_UNSUPPORTED,
+        "kernels for '%s' cannot be timed: this machine has nothing that runs them; tune "
+        "where they run, and take the records with --tuning",
+        d->levels[0].target.name);
+}
+
 hn_status hn_driver_tune(hn_driver *d) {
     const int64_t budget = HN_OPT(&d->options, tune_budget_ns);
     tuning x = {
         .d = d, .begin_ns = hn_now_ns(), .budget_ns = budget > 0 ? budget : default_budget_ns};
     if (HN_OPT(&d->options, tune) == HN_TUNE_KNOWN || hn_driver_picks_are_off(d)) return NULL;
+    HN_TRY(check_levels(d));
     HN_TRY(tune(&x));
     d->metrics.values[HN_METRIC_KERNELS_TUNED] = d->tuned->timed_kernels;
     d->metrics.values[HN_METRIC_TUNING_RUNS] = (int64_t)d->tuned->timed_calls;

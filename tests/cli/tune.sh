@@ -42,6 +42,7 @@ cmp -s 1.c 2.c || echo "two forms"
 "$HENRY" inspect plain.hnb | grep -c "^tuning" || true
 # What is wrong.
 "$HENRY" compile model.hnir --tuning missing.json -o x.hnb 2>&1 | cut -c1-40 || true
+"$HENRY" tune model.hnir --target aarch64 2>&1 | cut -c1-95 || true
 for line in "tune model.hnir --deterministic" "tune model.hnir --tuning none" "tune tuned.hnb" "run model.hnir --budget 1s" \
     "run model.hnir --tune --budget soon" "run model.hnir --tune --tuning none" "run model.hnir --tune --deterministic" "run tuned.hnb --tune"; do
     # shellcheck disable=SC2086 # words

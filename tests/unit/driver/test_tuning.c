@@ -289,6 +289,39 @@ TEST(forms_that_were_timed_are_rows_of_tables) {
     end(&x);
 }
 
+/* What a model was tuned with: an entry of another model is not found, and a damaged one is none. */
+TEST(what_a_model_was_tuned_with_is_kept) {
+    static const char *const hints[] = {"s0=3"};
+    char dir[] = "/tmp/henry_tuning_XXXXXX", command[80];
+    const hn_compile_options plain = {.threads = 1},
+                             hinted = {.threads = 1, .tune_hints = hints, .tune_hint_count = 1};
+    const hn_digest key = hn_digest_of("key", 3);
+    hn_known_tuning known;
+    hn_cache *cache;
+    fixture x;
+    EXPECT(mkdtemp(dir) != NULL);
+    for (int round = 0; round < 2; round++) {
+        begin_in(&x, sum, round ? &hinted : &plain, dir);
+        EXPECT_OK(hn_service_cache(x.service, &cache));
+        hn_known_tuning_init(&known);
+        known.key = key;
+        if (!round) EXPECT_OK(hn_known_tuning_keep(&x.d, cache, &known, HN_STR("lines\n"), true));
+        hn_strbuf_reset(&known.text);
+        EXPECT(hn_tuning_get(cache, &key, &known.text));
+        EXPECT_OK(hn_known_tuning_read(&x.d, &known));
+        EXPECT(hn_str_eq(known.records, HN_STR("lines\n")));
+        EXPECT(known.is_complete == !round); /* for the sizes that were named */
+        hn_strbuf_reset(&known.text);
+        hn_strbuf_puts(&known.text, "no end of a line");
+        EXPECT_OK(hn_known_tuning_read(&x.d, &known));
+        EXPECT(!known.is_complete && !known.records.len);
+        hn_known_tuning_deinit(&known);
+        end(&x);
+    }
+    snprintf(command, sizeof command, "rm -rf %s", dir);
+    EXPECT_INT(system(command), 0);
+}
+
 TEST(a_budget_that_is_over_leaves_the_guess) {
     fixture x;
     begin(&x, sum,
