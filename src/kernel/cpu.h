@@ -221,6 +221,7 @@ struct hn_cpu_plan {
     struct hn_cpu_columns {
         uint32_t copies;      /* vectors side by side */
         uint32_t width;       /* rows of a parallel iteration */
+        bool is_usual;        /* what the rules say for the sizes that are expected */
         bool is_whole;        /* no rest */
         bool even_steps;      /* WIDE: each of the facts' strip_step streams has as many rows */
         uint32_t block_steps; /* WIDE: steps of a block of sums */

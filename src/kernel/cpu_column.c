@@ -33,16 +33,30 @@ static hn_expr rows_of(const hn_cpu_plan *pl) {
                             : hn_sym_int(pl->sym, 1);
 }
 
+/* Of the longest phase. */
+static int64_t steps_of(const hn_cpu_plan *pl) {
+    int64_t most = 0;
+    for (uint32_t f = 0; f < pl->kernel->phases.count; f++) {
+        const hn_kernel_phase *phase = &pl->kernel->phases.items[f];
+        const int64_t steps = phase->rank ? hn_cpu_hint(pl, phase->vars[phase->rank - 1], 0) : 0;
+        if (steps > most) most = steps;
+    }
+    return most;
+}
+
 static uint32_t narrow_copies(const hn_cpu_plan *pl) {
     uint32_t cost = 0;
     for (uint32_t f = 0; f < pl->kernel->phases.count; f++) {
         if (pl->kernel->phases.items[f].scan) return 1;
         cost += hn_cpu_phase_cost(&pl->kernel->phases.items[f]);
     }
-    if (pl->choice.vectors) return pl->choice.vectors;
     int64_t rows = hn_sym_hint(pl->sym, rows_of(pl), 1024);
     uint32_t copies = hn_count_for_cost(&pl->facts->column_vectors, cost);
-    while (copies > 1 && rows < (int64_t)(pl->lanes * copies)) copies /= 2;
+    if (copies > pl->facts->far_column_vectors && pl->lanes * sizeof(float) >= 64 &&
+        steps_of(pl) >= pl->facts->far_column_steps)
+        copies = pl->facts->far_column_vectors;
+    /* the last vectors of a group may have no rows, but not half of them */
+    while (copies > 1 && rows <= (int64_t)(pl->lanes * copies / 2)) copies /= 2;
     return copies;
 }
 
@@ -81,7 +95,6 @@ bool hn_cpu_strip_pays(const hn_cpu_plan *pl) {
 
 static uint32_t strip_width(const hn_cpu_plan *pl) {
     int64_t outer = 1;
-    if (pl->choice.width) return pl->choice.width;
     for (uint32_t d = 0; d + 1 < pl->kernel->rank; d++)
         outer *= hn_cpu_hint(pl, pl->kernel->vars[d], 1);
     bool shared = pl->kernel->threads <= 1 || outer >= 2 * (int64_t)pl->kernel->threads;
@@ -95,16 +108,28 @@ static void set_wide(hn_cpu_plan *pl) {
     const hn_cost_steps *vectors = &pl->facts->strip_vectors;
     bool is_one = first->reduces.count == 1;
     pl->columns.copies = is_one ? hn_count_for_cost(vectors, pl->phases[0].cost) : 1;
-    if (is_one && pl->choice.vectors) pl->columns.copies = pl->choice.vectors;
     pl->columns.width = strip_width(pl);
     pl->columns.even_steps = steps >= 0 && steps % step == 0;
     pl->columns.block_steps = HN_CPU_SUM_BLOCK / pl->facts->strip_step;
 }
 
+/* In place of the rules' numbers. */
+static void take_choice(hn_cpu_plan *pl) {
+    struct hn_cpu_columns *c = &pl->columns;
+    const bool is_wide = pl->form == HN_CPU_COLUMNS_WIDE;
+    const uint32_t copies = c->copies, width = c->width;
+    if (pl->choice.vectors && (!is_wide || pl->kernel->phases.items[0].reduces.count == 1))
+        c->copies = pl->choice.vectors;
+    if (is_wide && pl->choice.width) c->width = pl->choice.width;
+    if (!is_wide) c->width = c->copies * pl->lanes;
+    c->is_usual = c->copies == copies && (!is_wide || c->width == width);
+}
+
 void hn_cpu_set_columns(hn_cpu_plan *pl) {
     int64_t rows = hn_cpu_known(pl, rows_of(pl));
     if (pl->form == HN_CPU_COLUMNS_WIDE) set_wide(pl);
-    else pl->columns.copies = narrow_copies(pl), pl->columns.width = pl->columns.copies * pl->lanes;
+    else pl->columns.copies = narrow_copies(pl);
+    take_choice(pl);
     pl->columns.is_whole = rows >= 0 && rows % (pl->columns.copies * pl->lanes) == 0;
     for (uint32_t f = 0; f < pl->kernel->phases.count && pl->form == HN_CPU_COLUMNS_NARROW; f++)
         choose_blocks(&pl->phases[f]);

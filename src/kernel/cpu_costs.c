@@ -177,11 +177,22 @@ static double threads_of(const hn_cpu_plan *pl, uint32_t threads) {
     return most(1, least(threads ? threads : 1, (double)(int64_t)chunks));
 }
 
+/* Numbers that the planner would not choose: its rules come from measurements. */
+static double doubt_of(const hn_cpu_plan *pl) {
+    const bool is_usual =
+        pl->lanes_are_rows
+            ? pl->columns.is_usual
+            : !pl->choice.vectors &&
+                  (pl->form != HN_CPU_FLAT || pl->flat_block_elems == pl->facts->flat_block_elems);
+    return is_usual ? 1 : pl->facts->doubt;
+}
+
 double hn_cpu_predicted_ns(const hn_cpu_plan *pl, uint32_t threads) {
     const hn_cpu_facts *facts = pl->facts;
     const bytes b = bytes_of(pl);
     const double memory = memory_ns(pl, &b), compute = cycles_of(pl) / facts->cycles_per_ns,
                  used = threads_of(pl, threads);
     const double alone = most(memory, compute) + facts->overlap_loss * least(memory, compute);
-    return facts->call_ns + alone / gain_of(pl) / used + (used > 1 ? facts->team_ns : 0);
+    return facts->call_ns + alone * doubt_of(pl) / gain_of(pl) / used +
+           (used > 1 ? facts->team_ns : 0);
 }

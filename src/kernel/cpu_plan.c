@@ -166,7 +166,7 @@ static hn_status analyse(hn_cpu_plan *pl) {
     HN_NEW(pl->arena, pl->phases, pl->kernel->phases.count);
     for (uint32_t f = 0; f < pl->kernel->phases.count; f++) HN_TRY(hn_cpu_analyse(pl, f));
     pl->written_bytes = hn_cpu_written_bytes(pl);
-    pl->nontemporal = pl->written_bytes > (double)pl->facts->nontemporal_bytes;
+    pl->nontemporal = pl->written_bytes >= (double)pl->facts->nontemporal_bytes;
     list_candidates(pl);
     return NULL;
 }

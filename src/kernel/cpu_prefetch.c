@@ -210,6 +210,13 @@ static void keep_share(hn_cpu_phase *ph) {
     ph->prefetch_count = kept;
 }
 
+/* Few rows, or rows that the first cache holds, are there before a prefetch has helped. */
+static bool has_many_rows(const hn_cpu_plan *pl) {
+    const int64_t rows = hn_cpu_hint(pl, pl->kernel->vars[pl->kernel->rank - 1], 1024);
+    return rows >= pl->facts->picked_rows_min &&
+           pl->written_bytes > (double)pl->facts->first_cache_bytes;
+}
+
 /* Whether the phase is where a kernel of rows asks. What the first cache holds needs no asking;
  * what the others hold is worth it under arithmetic only. */
 static bool prefetches_here(const hn_cpu_phase *ph) {
@@ -217,7 +224,8 @@ static bool prefetches_here(const hn_cpu_phase *ph) {
     if (!pl->kernel->rank || !is_plain(pl, ph->phase)) return false;
     if (phases_share(pl)) return true;
     if (pl->choice.ahead) return pl->kernel->phases.count == 1 || ph->phase == busiest(pl);
-    if (pl->kernel->phases.count == 1) return pl->nontemporal || hn_cpu_has_indirect(ph->phase);
+    if (pl->kernel->phases.count == 1)
+        return pl->nontemporal || (hn_cpu_has_indirect(ph->phase) && has_many_rows(pl));
     if (ph->phase != busiest(pl)) return false;
     return pl->nontemporal || (pl->written_bytes > (double)pl->facts->first_cache_bytes &&
                                ph->cost >= pl->facts->busy_cost);

@@ -111,7 +111,14 @@ bool hn_cpu_can_split(const hn_cpu_plan *pl) {
     return true;
 }
 
+/* Of rows of a few vectors each has a chain of its own, which the others go on beside. */
+static bool has_short_rows(const hn_cpu_plan *pl) {
+    return hn_cpu_hint(pl, pl->kernel->phases.items[0].vars[0], 1024) <=
+           (int64_t)pl->facts->split_short_vectors * pl->lanes;
+}
+
 bool hn_cpu_split_pays(const hn_cpu_plan *pl) {
+    if (has_short_rows(pl)) return true;
     if (pl->phases[0].cost > pl->facts->split_cost_max) return false;
     return read_bytes(pl, &pl->kernel->phases.items[0]) > (double)pl->facts->split_min_bytes;
 }

@@ -83,8 +83,17 @@ bool hn_cpu_can_tile_wide(const hn_cpu_plan *pl) {
     return arrays == 1 && words;
 }
 
+/* Sides that fill no vector: a wide tile has twice as many of them. Source: bench_picks, 20,011 x 12
+ * and 7 x 30,011. */
+static bool is_narrow(const hn_cpu_plan *pl) {
+    const int64_t least = (int64_t)pl->facts->narrow_tile_vectors * pl->lanes;
+    return hn_cpu_hint(pl, pl->tiles.var, 1024) < least ||
+           hn_cpu_hint(pl, pl->kernel->phases.items[0].vars[0], 1024) < least;
+}
+
 /* From memory to memory, enough parts. */
 bool hn_cpu_wide_tile_pays(const hn_cpu_plan *pl) {
+    if (is_narrow(pl) && hn_cpu_tile_pays(pl)) return true;
     if (!pl->nontemporal) return false;
     return hn_sym_hint(pl->sym, hn_cpu_tile_count(pl, HN_CPU_WIDE_TILE), 1) >=
            pl->facts->wide_tile_parts_min;
@@ -96,7 +105,7 @@ void hn_cpu_set_tiles(hn_cpu_plan *pl) {
     pl->tiles.block = wide ? HN_CPU_WIDE_TILE : HN_CPU_TILE;
     pl->tiles.pitch = wide ? HN_CPU_WIDE_TILE_PITCH : HN_CPU_TILE;
     /* else that cache holds all of it */
-    pl->tiles.prefetches = !wide && pl->written_bytes > (double)pl->facts->second_cache_bytes;
+    pl->tiles.prefetches = !wide && pl->written_bytes > (double)pl->facts->tile_ahead_bytes;
     if (pl->choice.ahead && !wide) pl->tiles.prefetches = pl->choice.ahead != HN_CPU_AHEAD_NONE;
     for (hn_sid s = 1; s < ph->phase->body.count; s++) {
         const hn_sop *op = &ph->phase->body.items[s];

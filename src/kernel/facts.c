@@ -216,11 +216,11 @@ const hn_gpu_facts hn_gpu_facts_sm_120 = NVIDIA_FACTS(170, 1536, 24, 8, 100, 96,
                    .segment_arguments_max = 1 << 16,                                               \
                    .segment_waiting_bytes = 64 << 10},                                             \
         .line_bytes = 64, .first_cache_bytes = (first_cache), .second_cache_bytes = 1 << 19,       \
-        .last_cache_bytes = 32 << 20, .first_cache_rate = 100, .second_cache_rate = 60,            \
+        .last_cache_bytes = 16 << 20, .first_cache_rate = 100, .second_cache_rate = 60,            \
         .last_cache_rate = 25, .memory_rate = 12, .stream_rate = 10, .op_cycles = 0.5,             \
         .lane_cycles = 1.5, .loop_cycles = 1, .chain_cycles = 4, .phase_cycles = 8,                \
-        .combine_cycles = 3, .rest_factor = 2, .overlap_loss = 0.3, .cycles_per_ns = 3,            \
-        .call_ns = 20, .team_ns = 5000, .bytes_per_ns = 24, .ops_per_ns = 32,                      \
+        .combine_cycles = 3, .rest_factor = 2, .overlap_loss = 0.3, .doubt = 1.06,                 \
+        .cycles_per_ns = 3, .call_ns = 20, .team_ns = 5000, .bytes_per_ns = 24, .ops_per_ns = 32,  \
         .pipelined_gain = 1.2, .split_gain = 1.5, .tile_gain = 2, .wide_tile_gain = 1.5,           \
         .strip_gain = 2.3, .grain_work = 40000, .flat_block_elems = 1024,                          \
         .nontemporal_bytes = (nontemporal), .near_access_bytes = 256, .bases_max = 4,              \
@@ -232,8 +232,10 @@ const hn_gpu_facts hn_gpu_facts_sm_120 = NVIDIA_FACTS(170, 1536, 24, 8, 100, 96,
         .split_min_bytes = 16 << 20, .split_streams = 4, .split_cost_max = 8,                      \
         .column_vectors = {{{4, 8}, {24, 4}, {UINT32_MAX, 2}}}, .strip_min_cols = 128,             \
         .strip_min_rows = 48, .strip_cols_short = 512, .strip_step = 4, .strip_cost_max = 24,      \
-        .strip_vectors = {{{8, 2}, {UINT32_MAX, 1}}}, .tile_min_elems = 8,                         \
-        .wide_tile_parts_min = 16, .tile_rows_ahead = 8,                                           \
+        .strip_vectors = {{{8, 2}, {UINT32_MAX, 1}}}, .tile_min_elems = 4,                         \
+        .wide_tile_parts_min = 16, .tile_rows_ahead = 8, .tile_ahead_bytes = 4 << 20,              \
+        .narrow_tile_vectors = 1, .picked_rows_min = 64, .split_short_vectors = 4,                 \
+        .far_column_vectors = 4, .far_column_steps = 1024,                                         \
     }
 
 const hn_cpu_facts hn_cpu_facts_common = CPU_FACTS(32 << 10, 16 << 20);

@@ -88,6 +88,7 @@ typedef struct hn_cpu_facts {
         rest_factor;
     /* the part of the shorter one of memory and arithmetic that is not hidden behind the other. */
     double overlap_loss;
+    double doubt; /* times as long, of a number that the planner would not choose */
     double cycles_per_ns, call_ns, team_ns; /* a call; waking threads */
 
     /* Of one core: a copy's bytes, and additions of one vector of 32 bytes each cycle. */
@@ -103,7 +104,7 @@ typedef struct hn_cpu_facts {
     int64_t grain_work;
     uint32_t flat_block_elems; /* of a parallel iteration of a flat kernel */
 
-    /* Memory. A kernel that writes more than this bypasses the caches: half of a last-level cache
+    /* Memory. A kernel that writes as much as this bypasses the caches: half of a last-level cache
      * of 32 MiB. What is written with ordinary stores is first read, and would push everything else
      * out. Copies of 16 MiB and up gain 1.6. */
     int64_t nontemporal_bytes;
@@ -132,6 +133,7 @@ typedef struct hn_cpu_facts {
     int64_t ahead_cached_bytes, ahead_memory_bytes, ahead_picked_bytes;
     uint32_t ahead_flat_elems;
     int64_t rows_ahead_max;
+    int64_t picked_rows_min; /* rows that an index picks: fewer are not prefetched. bench_picks */
     /* A phase of this cost has room for prefetches; before it comes to that, the last one, which
      * stores, has. */
     uint32_t busy_cost;
@@ -146,9 +148,13 @@ typedef struct hn_cpu_facts {
      * reads. */
     int64_t split_min_bytes;
     uint32_t split_streams, split_cost_max;
+    uint32_t split_short_vectors; /* rows of at most so many vectors are split, too. bench_picks */
 
     /* Narrow columns: vectors of rows that go through all phases side by side. */
     hn_cost_steps column_vectors;
+    /* ... of 64 bytes, at most, where so many steps go down memory: bench_picks, AVX-512 */
+    uint32_t far_column_vectors;
+    int64_t far_column_steps;
 
     /* Strips of column sums. A strip of results stays in the first cache. Strips of
      * `limits.column_strip` columns read memory best; short ones share out better when there is
@@ -164,6 +170,9 @@ typedef struct hn_cpu_facts {
      * so many. */
     int64_t tile_min_elems; /* along each of the two variables */
     int64_t wide_tile_parts_min;
+    uint32_t narrow_tile_vectors; /* sides of less than so many vectors take one in any case */
+    int64_t
+        tile_ahead_bytes; /* written: from there on the next square is prefetched. bench_picks */
     /* prefetched, into the second cache: rows a power of two apart share the sets of a cache */
     uint32_t tile_rows_ahead;
 } hn_cpu_facts;

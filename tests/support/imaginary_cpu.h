@@ -11,6 +11,7 @@ static inline hn_cpu_facts hn_test_cpu(bool is_small) {
     if (!is_small) return facts;
     facts.first_cache_bytes = 256;
     facts.second_cache_bytes = 512;
+    facts.tile_ahead_bytes = 512;
     facts.nontemporal_bytes = 256;
     facts.flat_block_elems = 64;
     facts.pipelined_cost_min = 1;

@@ -87,6 +87,7 @@ static void check(planner *by, hn_cpu_form form, const char *statements) {
 static planner narrow_planner(void) {
     planner by = {.facts = hn_test_cpu(true)};
     by.facts.wide_tile_parts_min = INT64_MAX;
+    by.facts.narrow_tile_vectors = 0;
     return by;
 }
 
@@ -119,7 +120,7 @@ TEST(tiles_of_several_operands) {
     check(&by, HN_CPU_TILES, statements);
     EXPECT_INT(by.has.transposes, 2);
     EXPECT_INT(by.has.prefetches, 2);
-    by.facts.second_cache_bytes = 1 << 20; /* it has all of it */
+    by.facts.tile_ahead_bytes = 1 << 20; /* a cache has all of it */
     check(&by, HN_CPU_TILES, statements);
     EXPECT_INT(by.has.prefetches, 0);
 }
