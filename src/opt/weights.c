@@ -7,8 +7,8 @@
  *
  * A value is kept when reading it costs a call clearly less than computing it, and when it has not
  * much more bytes than the weights that it is made of: a result that is larger, such as an expanded
- * or unpacked weight, would take memory that the model was made to save. Views are never kept, but
- * what they look at. All together have a limit. Where little is gained, nothing is done: a program
+ * or unpacked weight, would take memory that the model was made to save. What is computed from
+ * numbers alone is for constant folding. Views are never kept, but what they look at. All together have a limit. Where little is gained, nothing is done: a program
  * costs a compilation, and time when the model is opened.
  *
  * Requires: primitives. Establishes: hn_graph.weights_program, or nothing.
@@ -200,7 +200,7 @@ static double gain_of(const finder *f, const hn_node_info *n, hn_value v) {
 
 static bool is_worth(const finder *f, const hn_node_info *n, hn_value v) {
     const double bytes = bytes_of(f->g, v);
-    return bytes > 0 && gain_of(f, n, v) >= bytes * LEAST_PART &&
+    return bytes > 0 && f->sources[v] > 0 && gain_of(f, n, v) >= bytes * LEAST_PART &&
            (bytes <= SMALL_BYTES || bytes <= MOST_GROWTH * f->sources[v]) &&
            f->kept_bytes + bytes <= (double)f->limits.most_bytes;
 }

@@ -165,15 +165,14 @@ static hn_status add_rests(hn_wnumbering *n) {
     return NULL;
 }
 
-/* Whether a data-dependent symbol in `e` was never defined: what is said of it concerns nothing in
- * the program. */
+/* Whether a symbol in `e` is in no input and was never defined: what is said of it concerns nothing in
+ * the program, as all guards of sizes do in a program of weights. Where anything else has that symbol,
+ * it is an error. */
 static bool is_undefined(const hn_wnumbering *n, hn_expr e) {
     hn_expr symbols[64];
     uint32_t count = hn_sym_symbols(n->w->sym, e, symbols, 64), ignored;
     for (uint32_t k = 0; k < count && k < 64; k++)
-        if (hn_sym_symbol_kind(n->w->sym, symbols[k]) == HN_SYMBOL_DATA &&
-            !hn_wsymbols_find(&n->symbols, symbols[k], &ignored))
-            return true;
+        if (!hn_wsymbols_find(&n->symbols, symbols[k], &ignored)) return true;
     return false;
 }
 

@@ -34,6 +34,20 @@ static hn_value norm(hn_graph *g, hn_value v, hn_value scale) {
     return hn_b_binary(g, HN_OP_MUL, unit, scale);
 }
 
+/* The rows of x are a size that calls bring, and something is required of it. */
+static hn_value add_rows(hn_graph *g, int64_t cols) {
+    hn_sym *sym = g->sym;
+    const hn_expr rows = hn_sym_symbol(sym, HN_STR("s0"), HN_SYMBOL_SIZE, 1, 4096),
+                  sizes[] = {rows, hn_sym_int(sym, cols)};
+    hn_input in = {.kind = HN_INPUT_USER, .name = HN_STR("x")};
+    hn_sym_set_hint(sym, rows, ROWS);
+    hn_sym_require(sym, HN_REL_NE, hn_sym_mod(sym, rows, hn_sym_int(sym, 7)), hn_sym_int(sym, 0),
+                   "no weeks");
+    in.value = hn_graph_add_tensor(g, HN_DTYPE_F32, 2, sizes, NULL, in.name);
+    EXPECT_OK(hn_graph_add_input(g, in));
+    return in.value;
+}
+
 /* y = x @ f(w + b @ a): which f, and what else leaves the graph, is as the seed says. */
 static void make_graph(eq_graph *e, uint64_t seed) {
     static const int64_t sizes[] = {64, 65, 97, 101, 128, 129};
@@ -42,7 +56,7 @@ static void make_graph(eq_graph *e, uint64_t seed) {
     EXPECT_OK(hn_graph_create(&e->arena, e->sym, &e->g));
     hn_graph *g = e->g;
     const int64_t n = sizes[eq_random(&state) % HN_COUNT_OF(sizes)];
-    const hn_value x = add_input(g, HN_INPUT_USER, "x", ROWS, n),
+    const hn_value x = seed % 2 ? add_input(g, HN_INPUT_USER, "x", ROWS, n) : add_rows(g, n),
                    w = add_input(g, HN_INPUT_PARAMETER, "w", n, n),
                    a = add_input(g, HN_INPUT_PARAMETER, "a", RANK, n),
                    b = add_input(g, HN_INPUT_PARAMETER, "b", n, RANK),
