@@ -1,14 +1,16 @@
-"""Peak memory of a training step of GPT-2 on the CPU: Henry, PyTorch eager and Inductor.
+"""Peak memory of a training step of GPT-2, on the CPU or a GPU: Henry, PyTorch eager and Inductor.
 
     training_memory.py export DIRECTORY [--small] [--tokens=N]   writes DIRECTORY/model.pt2, input_K.npy, output_0.npy (the loss)
     training_memory.py eager|inductor [--small] [--tokens=N]     prints the peak
-    training_memory.py henry MODEL.pt2 HENRY                     the same of Henry's program, from its memory plan
+    training_memory.py henry DIRECTORY HENRY                     the same of Henry's program
+    --cuda                                                       on the GPU
 
 The step is the forward pass, the loss and the backward pass; 1024 tokens in sequences of N (256), f32, no dropout. Gradients are its
 results. What counts is the peak of all memory beyond weights and gradients, which every implementation has: the most
 bytes that are allocated at a time, less those of weights and gradients. For PyTorch these are the events of its CPU
 allocator ("[memory]" of the profiler), so memory of its libraries is not in it. For Henry it is the plan: workspace
-and outputs, without scratch memory of threads and packed weights.
+and outputs, without scratch memory of threads and packed weights. On a GPU it is what was really taken of the device,
+without weights: by PyTorch's allocator, and by a run of `henry run`, which has the libraries' workspaces in both.
 """
 
 import json
@@ -50,7 +52,7 @@ def make_model(small, tokens):
             self.norm = torch.nn.LayerNorm(width)
 
         def forward(self, ids):
-            x = self.words(ids) + self.places(torch.arange(ids.shape[1]))
+            x = self.words(ids) + self.places(torch.arange(ids.shape[1], device=ids.device))
             for block in self.blocks:
                 x = block(x)
             logits = functional.linear(self.norm(x), self.words.weight)
@@ -116,11 +118,25 @@ def peak_of(run):
     return most, live
 
 
-def torch_peak(kind, small, tokens):
+def peak_of_gpu(run):
+    """The same of the GPU's allocator."""
+    import torch
+
+    torch.cuda.synchronize()
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    run()
+    torch.cuda.synchronize()
+    return torch.cuda.max_memory_allocated() - before, torch.cuda.memory_allocated() - before
+
+
+def torch_peak(kind, small, tokens, on_gpu):
     import torch
 
     torch.set_num_threads(2)
     model, ids = make_model(small, tokens)
+    if on_gpu:
+        model, ids = model.cuda(), ids.cuda()
     run = loss_of
     if kind == "inductor":
         run = torch.compile(loss_of)
@@ -132,7 +148,7 @@ def torch_peak(kind, small, tokens):
     for _ in range(2):
         step()
     model.zero_grad(set_to_none=True)
-    most, _ = peak_of(step)
+    most, _ = (peak_of_gpu if on_gpu else peak_of)(step)
     gradients = sum(p.grad.nbytes for p in model.parameters())
     report(kind, most, gradients)
 
@@ -145,7 +161,24 @@ def report(kind, most, gradients):
     )
 
 
-def henry_peak(path, henry):
+def henry_gpu_peak(folder, henry):
+    """Of a run, whose results are held against those of eager PyTorch."""
+    run = [henry, "run", folder / "model.pt2", "-i", folder / "input_0.npy", "--device", "cuda", "--pool", "combined"]
+    outputs = sorted(folder.glob("output_*.npy"), key=lambda p: int(p.stem.split("_")[1]))
+    run += ["--json", "-q", "--rtol", "1e-3", "--atol", "1e-4"]
+    for path in outputs:
+        run += ["--expect", path]
+    done = subprocess.run(run, capture_output=True, text=True)
+    if done.returncode:
+        print(done.stderr, file=sys.stderr)
+    facts = json.loads(done.stdout)["metrics"]
+    gradients = sum(path.stat().st_size - 128 for path in outputs[1:])
+    report("henry", facts["device_peak_bytes"] - facts["device_weights_bytes"] - facts["device_states_bytes"], gradients)
+    print(f"plan {facts['plan_bytes'] / 1e6:.1f} MB, scratch {facts['scratch_bytes'] / 1e6:.1f} MB", flush=True)
+
+
+def henry_peak(folder, henry):
+    path = folder / "model.pt2"
     with tempfile.TemporaryDirectory() as folder:
         plan, bundle = pathlib.Path(folder) / "plan.json", pathlib.Path(folder) / "step.hnb"
         subprocess.run(
@@ -160,14 +193,14 @@ def henry_peak(path, henry):
 
 def main():
     words = [w for w in sys.argv[1:] if not w.startswith("--")]
-    small = "--small" in sys.argv
+    small, on_gpu = "--small" in sys.argv, "--cuda" in sys.argv
     tokens = next((int(w[9:]) for w in sys.argv if w.startswith("--tokens=")), 256)
     if words[:1] == ["export"] and len(words) == 2:
         return export(pathlib.Path(words[1]), small, tokens)
     if words[:1] in (["eager"], ["inductor"]):
-        return torch_peak(words[0], small, tokens)
+        return torch_peak(words[0], small, tokens, on_gpu)
     if words[:1] == ["henry"] and len(words) == 3:
-        return henry_peak(words[1], words[2])
+        return (henry_gpu_peak if on_gpu else henry_peak)(pathlib.Path(words[1]), words[2])
     sys.exit(__doc__)
 
 
