@@ -105,8 +105,9 @@ static void put_kernel(hn_driver *d, const hn_kernel *kernel, hn_str device, FIL
     EXPECT(t);
     EXPECT_OK(hn_tunable_identify(d, &d->levels[0].target, kernel, &d->arena, t));
     EXPECT_OK(hn_tunable_complete(t, &d->arena));
-    for (uint32_t k = 0; t->id.symbol_count && t->set.count > 1 && k < RECORDED; k++)
-        put_record(t, device, recorded[k], k * 7 % t->set.count, out);
+    const uint32_t count = t->set.count, step = count / RECORDED + 1; /* all over the list */
+    for (uint32_t k = 0; t->id.symbol_count && count > 1 && k < RECORDED; k++)
+        put_record(t, device, recorded[k], k * step % count, out);
     free(t);
 }
 
