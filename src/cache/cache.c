@@ -141,12 +141,21 @@ void hn_cache_put(hn_cache *cache, const hn_store_put_args *args) {
 
 /* ---- tuning records ---- */
 
+static bool take_tuning(hn_store_entry *entry, hn_strbuf *out) {
+    hn_strbuf_append(out, (const char *)entry->bytes, entry->len);
+    hn_store_entry_deinit(entry);
+    return !out->failed;
+}
+
 bool hn_tuning_get(hn_cache *cache, const hn_digest *key, hn_strbuf *out) {
     hn_store_entry entry;
-    if (hn_cache_get(cache, HN_STORE_TUNING, key, &entry) == HN_LEVEL_NONE) return false;
-    hn_strbuf_append(out, (const char *)entry.bytes, entry.len);
-    hn_store_entry_deinit(&entry);
-    return !out->failed;
+    return hn_cache_get(cache, HN_STORE_TUNING, key, &entry) != HN_LEVEL_NONE &&
+           take_tuning(&entry, out);
+}
+
+bool hn_tuning_get_local(hn_cache *cache, const hn_digest *key, hn_strbuf *out) {
+    hn_store_entry entry;
+    return hn_store_get(cache->store, HN_STORE_TUNING, key, &entry) && take_tuning(&entry, out);
 }
 
 void hn_tuning_put(hn_cache *cache, const hn_digest *key, hn_str tuning, hn_str key_record) {

@@ -49,6 +49,8 @@ void hn_cache_put(hn_cache *cache, const hn_store_put_args *args);
 /* `key`: digest of a record of the candidates, the sizes and the device that they were measured on.
  * Appends the tuning record. */
 bool hn_tuning_get(hn_cache *cache, const hn_digest *key, hn_strbuf *out);
+/* Without asking the remote cache. */
+bool hn_tuning_get_local(hn_cache *cache, const hn_digest *key, hn_strbuf *out);
 /* `key_record`: so that `henry cache why` can compare; may be empty. A later tuning record replaces
  * an earlier one. */
 void hn_tuning_put(hn_cache *cache, const hn_digest *key, hn_str tuning, hn_str key_record);

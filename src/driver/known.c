@@ -104,7 +104,8 @@ hn_status hn_known_tuning_find(hn_driver *d, hn_cache *cache, hn_model_file *fil
                                hn_known_tuning *out) {
     if (hn_driver_picks_are_off(d)) return NULL;
     HN_TRY(make_key(d, file, record, out));
-    if (!hn_tuning_get(cache, &out->key, &out->text)) return hn_strbuf_status(&out->text);
+    /* A program that is on the disk starts without a word to a server. */
+    if (!hn_tuning_get_local(cache, &out->key, &out->text)) return hn_strbuf_status(&out->text);
     return hn_known_tuning_read(d, out);
 }
 

@@ -19,7 +19,8 @@ grep -e '^bundle version' -e '^program ' -e '^target .* opencl' text | sed 's/, 
 bytes() { "$HENRY" inspect "$1" | sed -n 's/.* weights \([0-9]*\) bytes embedded.*/\1/p'; }
 [ "$(bytes inside.hnb)" -le "$(bytes cpu.hnb)" ] && echo "one copy of the weights"
 "$HENRY" inspect inside.hnb --json | tr -d ' \n' | grep -o '"device":"cpu","programs":\[{"device":"opencl","targets":\[{"kind":"opencl"'
-"$HENRY" inspect inside.hnb --object 2 -o object && od -An -tx1 -N4 object | tr -d ' ' | grep -qv 7f454c46 && echo "object 2 is no ELF"
+last=$("$HENRY" inspect inside.hnb | sed -n 's/^object \([0-9]*\) .*/\1/p' | tail -1) # of OpenCL
+"$HENRY" inspect inside.hnb --object "$last" -o object && od -An -tx1 -N4 object | tr -d ' ' | grep -qv 7f454c46 && echo "the last object is no ELF"
 echo "# what it does not have"
 for how in "--device cuda" "--target sm_90a" "--device opencl --target generic"; do "$HENRY" run inside.hnb $input $how 2>&1 || true; done
 "$HENRY" run cpu.hnb $input --device opencl 2>&1 || true
