@@ -2,10 +2,11 @@
  *
  *     bench_picks [--threads N] [--budget MS] [--predict] [--part K/N] [NAME-PART]
  *
- * Each cell is a kernel at one set of sizes: all forms that may be chosen for it (kernel/cpu_choice.h)
- * race (henry/bench.h). One JSON object a cell on stdout, with each form's name, time expected and time
- * over that of the fastest. --predict: only what is expected; nothing is compiled. `picks.py` makes the
- * table. Sizes are literals, as in a program whose sizes are known. */
+ * Each cell is a kernel at one set of sizes: all forms that may be chosen for it
+ * (kernel/cpu_choice.h) race (henry/bench.h). One JSON object a cell on stdout, with each form's
+ * name, time expected and time over that of the fastest. --predict: only what is expected; nothing
+ * is compiled. `picks.py` makes the table. Sizes are literals, as in a program whose sizes are
+ * known. */
 #include "base/log.h"
 #include "bench/picks_subjects.h"
 #include "driver/forms.h"

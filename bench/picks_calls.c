@@ -3,7 +3,8 @@
  *
  *     bench_picks_calls [--threads N] [--budget MS] [NAME-PART]
  *
- * One JSON object a cell on stdout, as of bench_picks. The first form is what the operation decides. */
+ * One JSON object a cell on stdout, as of bench_picks. The first form is what the operation
+ * decides. */
 #include "base/team.h"
 #include "henry/bench.h"
 #include "henry/tensor.h"

@@ -1,5 +1,5 @@
-/* picks_subjects.h: the kernels and sizes of bench_picks. In a text R, C and H stand for rows, columns
- * and half of the columns. */
+/* picks_subjects.h: the kernels and sizes of bench_picks. In a text R, C and H stand for rows,
+ * columns and half of the columns. */
 #ifndef HN_BENCH_PICKS_SUBJECTS_H
 #define HN_BENCH_PICKS_SUBJECTS_H
 

@@ -1,11 +1,12 @@
-/* variants.c: what it costs that kernels have variants: the look-up when a shape is bound, and a call of
- * a shape that is.
+/* variants.c: what it costs that kernels have variants: the look-up when a shape is bound, and a
+ * call of a shape that is.
  *
  *     variants [KERNELS]
  *
- * Two programs of KERNELS (1,000) calls of a kernel that does nothing, one thread: in one of them each
- * call has three variants, and a table of eight ranges over two sizes, the last of which is the right
- * one. Prints one JSON object: nanoseconds for each call in both, least of many rounds that take turns. */
+ * Two programs of KERNELS (1,000) calls of a kernel that does nothing, one thread: in one of them
+ * each call has three variants, and a table of eight ranges over two sizes, the last of which is
+ * the right one. Prints one JSON object: nanoseconds for each call in both, least of many rounds
+ * that take turns. */
 #include "base/trace.h"
 #include "henry/kernel.h"
 #include "henry/module.h"

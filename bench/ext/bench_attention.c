@@ -2,8 +2,8 @@
  *
  *   bench_attention [--threads N] [--backward] [HEADS,KV_HEADS,M,N,D[,c]]...
  *
- * c: causal. Without shapes: those of the models. --backward: its gradients, five products where the
- * attention is two.
+ * c: causal. Without shapes: those of the models. --backward: its gradients, five products where
+ * the attention is two.
  *
  * Operands are laid out as models have them: [m, head, d], in one tensor of queries, keys and
  * values. A causal product counts half. Best of many runs. */

@@ -52,15 +52,15 @@ typedef struct hn_bench_candidate {
     hn_status (*run_timed)(void *user, uint32_t calls, double *out_ns);
     /* Once, behind the first call and before `restore`: whether the result is right. */
     hn_status (*check)(void *user);
-    /* Behind each call that did not fail: gives back what it has changed. Not timed; so calls are timed one by
-     * one, and a sample is their sum. */
+    /* Behind each call that did not fail: gives back what it has changed. Not timed; so calls are
+     * timed one by one, and a sample is their sum. */
     hn_status (*restore)(void *user);
 } hn_bench_candidate;
 
 /* Zeros are defaults. */
 typedef struct hn_bench_options {
-    /* For all of it but what `start` takes. The first call of each candidate, and one round, are made
-     * in any case. 0: one second. */
+    /* For all of it but what `start` takes. The first call of each candidate, and one round, are
+     * made in any case. 0: one second. */
     int64_t budget_ns;
     /* A lead below this share counts as none: 0.02 is 2 %. 0: 1 %; negative: any lead counts. */
     double noise;

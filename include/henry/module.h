@@ -94,11 +94,11 @@ typedef struct hn_module_options {
 
 /* Loads a bundle file. The file is mapped: weights are shared with other processes and never
  * copied. It must not be truncated or rewritten in place while the module lives (replacing it by
- * rename is fine). What the program computes from weights alone is computed now, if the compiler found
- * that calls save time by it (hn_compile_options.computed_weights_bytes).
- * Owns: one reference. Errors: not-found, io, corrupt (does not verify), incompatible (another
- * version, or a CPU without the features that the kernels need), out-of-memory; as hn_module_run, of
- * what is computed from weights alone. */
+ * rename is fine). What the program computes from weights alone is computed now, if the compiler
+ * found that calls save time by it (hn_compile_options.computed_weights_bytes). Owns: one
+ * reference. Errors: not-found, io, corrupt (does not verify), incompatible (another version, or a
+ * CPU without the features that the kernels need), out-of-memory; as hn_module_run, of what is
+ * computed from weights alone. */
 HN_API hn_status hn_module_load_file(const char *path, const hn_module_options *options,
                                      hn_module **out_module) HN_MUST_USE;
 
@@ -394,16 +394,17 @@ typedef struct hn_named_tensor {
 } hn_named_tensor;
 
 /* Replaces weights by name, all at once: a run uses either only old or only new values. Runs that
- * have begun continue with the old ones. Packed copies are made again when a run needs them, and what
- * depends on weights alone is computed before the call returns. After an error nothing has changed. If `borrow` is false, the elements are copied; any strides are
- * allowed. If it is true, the module uses the tensors' memory and keeps a reference to them until
- * no run needs it; the memory must not change meanwhile. This requires that the weight shares its
- * memory with no other, that the tensor has the same order of elements, and that its address is a
- * multiple of 8. For buffers that the program changes (is_state), this sets the initial values:
- * states take them when created or reset.
- * Errors: not-found, with similar names; invalid-argument (type, sizes, a name given twice, two
- * names for the same memory with different values); unsupported if the compiler folded the weight's
- * values into the program, or if it cannot be borrowed; as hn_module_run, of what is computed. */
+ * have begun continue with the old ones. Packed copies are made again when a run needs them, and
+ * what depends on weights alone is computed before the call returns. After an error nothing has
+ * changed. If `borrow` is false, the elements are copied; any strides are allowed. If it is true,
+ * the module uses the tensors' memory and keeps a reference to them until no run needs it; the
+ * memory must not change meanwhile. This requires that the weight shares its memory with no other,
+ * that the tensor has the same order of elements, and that its address is a multiple of 8. For
+ * buffers that the program changes (is_state), this sets the initial values: states take them when
+ * created or reset. Errors: not-found, with similar names; invalid-argument (type, sizes, a name
+ * given twice, two names for the same memory with different values); unsupported if the compiler
+ * folded the weight's values into the program, or if it cannot be borrowed; as hn_module_run, of
+ * what is computed. */
 HN_API hn_status hn_module_weights_replace(hn_module *module, const hn_named_tensor *weights,
                                            uint32_t count, bool borrow) HN_MUST_USE;
 
@@ -455,8 +456,8 @@ typedef struct hn_step_info {
     int64_t device_ns;
     const struct hn_step_run *run; /* the library's own, for hn_step_operand_get */
     uint64_t call; /* number of the run, from 1, among those of the module that had hooks */
-    /* Of a kernel that was compiled in several forms: which one runs for the sizes of this run, of how
-     * many, and its form: "rows". Of others 0, 1 and "". */
+    /* Of a kernel that was compiled in several forms: which one runs for the sizes of this run, of
+     * how many, and its form: "rows". Of others 0, 1 and "". */
     uint32_t variant, variant_count;
     const char *form;
 } hn_step_info;
@@ -560,8 +561,8 @@ typedef struct hn_module_stats {
      * device, and asking how other operations are done. Of runs: the first one of each operation,
      * for which the library loads its kernel. */
     int64_t libraries_start_ns, operations_choose_ns, operations_first_ns;
-    /* Of what depends on weights alone: memory for the results, and the time that it took to compute them,
-     * when the module was opened and in each exchange of weights. */
+    /* Of what depends on weights alone: memory for the results, and the time that it took to
+     * compute them, when the module was opened and in each exchange of weights. */
     uint64_t weights_computed_bytes;
     int64_t weights_compute_ns;
 } hn_module_stats;

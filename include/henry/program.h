@@ -121,19 +121,20 @@ typedef struct hn_compile_options {
     /* the folder of their files, which is made. NULL: HENRY_METRIC_DIR, else the current folder */
     const char *metric_dir;
     /* What depends on weights alone is computed once, when a module is opened or its weights are
-     * exchanged, where calls save time by it; the results have at most so many bytes in all. 0: as many
-     * as the weights of the model, or 16 MiB; less than 0: none, each call computes everything */
+     * exchanged, where calls save time by it; the results have at most so many bytes in all. 0: as
+     * many as the weights of the model, or 16 MiB; less than 0: none, each call computes
+     * everything */
     int64_t computed_weights_bytes;
-    /* Timing needs a compiler and the device, and takes seconds. Not with `deterministic`: there the
-     * model of costs decides. */
+    /* Timing needs a compiler and the device, and takes seconds. Not with `deterministic`: there
+     * the model of costs decides. */
     hn_tune_mode tune;
-    /* a file of tuning records (docs/tuning.md), which count before those of the cache. "": no records,
-     * the cache's neither; the model of costs decides. NULL: those of the cache alone. Errors:
-     * not-found, io */
+    /* a file of tuning records (docs/tuning.md), which count before those of the cache. "": no
+     * records, the cache's neither; the model of costs decides. NULL: those of the cache alone.
+     * Errors: not-found, io */
     const char *tuning;
     int64_t tune_budget_ns; /* for all kernels together, compilers included; 0: 30 seconds */
-    /* Sizes at which kernels are timed, for symbols that they depend on: "s0=64,256,4096". Others are
-     * timed at the size of the export. Errors: invalid-argument */
+    /* Sizes at which kernels are timed, for symbols that they depend on: "s0=64,256,4096". Others
+     * are timed at the size of the export. Errors: invalid-argument */
     const char *const *tune_hints;
     uint32_t tune_hint_count;
 } hn_compile_options;

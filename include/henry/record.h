@@ -67,8 +67,9 @@ typedef struct hn_step_record {
     int64_t read_bytes, written_bytes, operations;
     int64_t predicted_ns; /* that the planner expects it to take, always at the hints; 0: unknown */
 
-    /* Of kernels that Henry wrote: the loops that became one, and what became of them. Of one in several
-     * forms these are numbers of the first; where another one runs, there is only its name, `form` */
+    /* Of kernels that Henry wrote: the loops that became one, and what became of them. Of one in
+     * several forms these are numbers of the first; where another one runs, there is only its name,
+     * `form` */
     bool has_form;
     uint32_t fused_loops;   /* loop nests that are this kernel */
     uint32_t phases;        /* inner loops of a row, one after the other */

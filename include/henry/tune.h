@@ -9,10 +9,10 @@
  *                report->kernels[k].forms[report->kernels[k].pick].name);
  *     hn_tune_report_destroy(report);
  *
- * A kernel can be written in several forms: along rows or down columns, in tiles, with more or fewer
- * threads. A model of costs says which one is expected to be the fastest; tuning lets the forms race
- * (henry/bench.h). What was found out is kept as tuning records, in the cache and in the report:
- * docs/tuning.md. Later compilations of the model use the records and time nothing.
+ * A kernel can be written in several forms: along rows or down columns, in tiles, with more or
+ * fewer threads. A model of costs says which one is expected to be the fastest; tuning lets the
+ * forms race (henry/bench.h). What was found out is kept as tuning records, in the cache and in the
+ * report: docs/tuning.md. Later compilations of the model use the records and time nothing.
  *
  * Link libhenry. This part of the API is young: it may change more than the rest. */
 #ifndef HENRY_TUNE_H
@@ -47,8 +47,8 @@ typedef struct hn_tuned_kernel {
     const char *target; /* "x86-64-v3" */
     const char *sizes;  /* "s0=64 s1=8"; "": all its sizes are known */
     uint32_t launches;  /* of a run */
-    /* of the kernels' time, at the sizes that are expected, as the model of costs has it: 0 to 1; at
-     * other sizes 0 */
+    /* of the kernels' time, at the sizes that are expected, as the model of costs has it: 0 to 1;
+     * at other sizes 0 */
     double share;
     hn_tuned_how how;
     const char
@@ -71,10 +71,10 @@ typedef struct hn_tune_report {
 } hn_tune_report;
 
 /* Compiles a model as hn_compile_file does, and tunes it as `options->tune` says; HN_TUNE_KNOWN is
- * taken as HN_TUNE_MISSING. The cache of graphs is not looked at, but gets the program. `out` may be
- * NULL. Owns: the caller releases `*out` and destroys `*out_report`.
- * Errors: as hn_compile_file; unsupported when this machine cannot run the kernels. A kernel whose forms all fail keeps the form that is expected to be the
- * fastest; that is a warning. */
+ * taken as HN_TUNE_MISSING. The cache of graphs is not looked at, but gets the program. `out` may
+ * be NULL. Owns: the caller releases `*out` and destroys `*out_report`. Errors: as hn_compile_file;
+ * unsupported when this machine cannot run the kernels. A kernel whose forms all fail keeps the
+ * form that is expected to be the fastest; that is a warning. */
 HN_API hn_status hn_tune_file(const char *path, const hn_compile_options *options,
                               hn_compiled **out, hn_tune_report **out_report) HN_MUST_USE;
 HN_API void hn_tune_report_destroy(hn_tune_report *report); /* NULL is allowed */

@@ -35,8 +35,8 @@ HN_API const char *hn_version_string(void);
 HN_API int32_t hn_version_number(void);
 
 /* The newest version of the bundle format that this library reads and writes: that of bundles which
- * compute weights when they are loaded. Other bundles are of one of the two versions before, with one
- * program or several. A bundle of any other version is refused as incompatible. */
+ * compute weights when they are loaded. Other bundles are of one of the two versions before, with
+ * one program or several. A bundle of any other version is refused as incompatible. */
 HN_API int32_t hn_version_bundle_format(void);
 
 #ifdef __cplusplus

@@ -46,8 +46,8 @@ const hn_cpu_level *hn_cpu_level_named(hn_str name) {
 
 /* ---- this machine ---- */
 
-/* The beginning of a file that the system makes up as it is read: all of it takes milliseconds where
- * there are many processors. */
+/* The beginning of a file that the system makes up as it is read: all of it takes milliseconds
+ * where there are many processors. */
 void hn_cpu_name(char *out, size_t bytes) {
     char text[4096] = "";
     FILE *file = fopen("/proc/cpuinfo", "re");

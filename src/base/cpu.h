@@ -31,7 +31,8 @@ typedef struct hn_cpu_level {
 const hn_cpu_level *hn_cpu_level_named(hn_str name);
 const hn_cpu_level *hn_cpu_level_host(void);
 
-/* Of this machine's processor: "Intel(R) Xeon(R) Processor"; "CPU" where the system does not say. */
+/* Of this machine's processor: "Intel(R) Xeon(R) Processor"; "CPU" where the system does not
+ * say. */
 void hn_cpu_name(char *out, size_t bytes);
 /* Bytes of a core's first and second cache, and of the one that all share; 0: there is none. */
 void hn_cpu_caches(int64_t out[3]);

@@ -25,7 +25,8 @@ static inline bool dtype_ok(uint32_t dtype) { return dtype > 0 && dtype < HN_SCA
 /* check_steps.c: steps with all that they point to, when everything else is whole. */
 hn_status hn_bundle_check_steps(const hn_bundle *b) HN_MUST_USE;
 
-/* check_steps.c: a launch of a KERNEL step, or of an EXTERN step with a kernel, with so many operands. */
+/* check_steps.c: a launch of a KERNEL step, or of an EXTERN step with a kernel, with so many
+ * operands. */
 bool hn_bundle_launch_ok(const hn_bundle *b, const hnb_step *s, const hnb_launch *l,
                          uint32_t arg_count);
 /* variants.c: tables, and how variants are called, when steps and kernels are whole. */

@@ -106,8 +106,8 @@ bool hn_bundle_launch_ok(const hn_bundle *b, const hnb_step *s, const hnb_launch
     return !(s->buffer || (l->scratch && l->block[0])) || memory_ok(b, s);
 }
 
-/* The first target that a machine runs is taken, so all must be for the device whose memory the step
- * works on. */
+/* The first target that a machine runs is taken, so all must be for the device whose memory the
+ * step works on. */
 static bool targets_ok(const hn_bundle *b, const hnb_step *s) {
     for (uint32_t t = 0; t < b->targets_count; t++)
         if (hn_bundle_target_device(b->targets[t].kind) != s->device) return false;

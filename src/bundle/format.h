@@ -32,8 +32,8 @@ enum {
      * devices of steps, a workspace for each device, OpenCL; 7: several programs in one file; 8 and
      * 9: steps have all the nodes that they do, storages may be made of others; 10 and 11: scratch
      * memory of groups is a buffer, steps that fill one with zeros; 12 and 13: records of steps,
-     * sections that readers may leave out; 14: either of them with a program of weights; 15: any of them
-     * with steps that have variants */
+     * sections that readers may leave out; 14: either of them with a program of weights; 15: any of
+     * them with steps that have variants */
     HNB_VERSION = 13,
     /* of a file with one program */
     HNB_VERSION_SINGLE = 12,
@@ -105,13 +105,13 @@ typedef enum hnb_section_kind {
     HNB_PIECES,
     HNB_PIECE_DIMS,
     HNB_RECORDS, /* hnb_record; may be missing, and is EXTRA */
-    /* hnb_weights_program, one; uint32: the storages that it reads, one or more. Both are missing where
-     * there is none */
+    /* hnb_weights_program, one; uint32: the storages that it reads, one or more. Both are missing
+     * where there is none */
     HNB_WEIGHTS_PROGRAM,
     HNB_WEIGHTS_SOURCES,
     HNB_TUNING, /* bytes: tuning records, a line each; may be missing, and is EXTRA */
-    /* hnb_choice, hnb_variant, hn_choice_box: of steps with variants; all are missing where there are
-     * none */
+    /* hnb_choice, hnb_variant, hn_choice_box: of steps with variants; all are missing where there
+     * are none */
     HNB_CHOICES,
     HNB_VARIANTS,
     HNB_BOXES,
@@ -300,8 +300,8 @@ typedef struct hnb_step {
     uint32_t operands, operand_count;
     /* of EXTERN; of KERNEL its checks, HNB_CHECK_PARAMS for each; of LOOP its rounds */
     uint32_t params, param_count;
-    /* of `kernel`: one for all targets, or one for each; 0 of a KERNEL step with variants, which has an
-     * hnb_choice for each target, and `kernel` of its first variant */
+    /* of `kernel`: one for all targets, or one for each; 0 of a KERNEL step with variants, which
+     * has an hnb_choice for each target, and `kernel` of its first variant */
     uint32_t launches, launch_count;
     /* of COPY and ZERO; of KERNEL in groups with scratch memory: `buffer` has that of all of them */
     uint32_t buffer, from;
@@ -354,9 +354,9 @@ typedef struct hnb_variant {
 } hnb_variant;
 _Static_assert(sizeof(hnb_variant) == 24, "layout");
 
-/* Which variant of a KERNEL step runs on one target: `head` and its boxes are looked up with the values
- * of `axes`, expressions. In the order of steps, then of targets; without targets there is one for
- * target 0. */
+/* Which variant of a KERNEL step runs on one target: `head` and its boxes are looked up with the
+ * values of `axes`, expressions. In the order of steps, then of targets; without targets there is
+ * one for target 0. */
 typedef struct hnb_choice {
     uint32_t step, target;
     uint32_t variants, boxes; /* the first of head.variant_count, and of head.box_count */
@@ -427,8 +427,8 @@ typedef enum hnb_storage_where {
     HNB_STORAGE_MADE = 3,    /* nowhere: `offset` is its first piece */
     HNB_STORAGE_COMPUTED =
         4, /* nowhere: it is output `offset` of the program of weights, row-major */
-    /* of a program of weights: the storage that element `offset` of HNB_WEIGHTS_SOURCES of the program
-     * around it names */
+    /* of a program of weights: the storage that element `offset` of HNB_WEIGHTS_SOURCES of the
+     * program around it names */
     HNB_STORAGE_OUTER = 5,
     HNB_STORAGE_WHERE_COUNT
 } hnb_storage_where;
@@ -450,8 +450,8 @@ typedef struct hnb_piece {
 } hnb_piece;
 _Static_assert(sizeof(hnb_piece) == 40 && sizeof(hn_box_dim) == 24, "layout");
 
-/* What depends on weights alone: an image in part two, behind the objects, whose inputs are storages
- * of this program and whose outputs are others. It runs once for a set of weights. */
+/* What depends on weights alone: an image in part two, behind the objects, whose inputs are
+ * storages of this program and whose outputs are others. It runs once for a set of weights. */
 typedef struct hnb_weights_program {
     uint64_t offset, len; /* in part two, HNB_ALIGNed */
     uint8_t digest[32];   /* of the image's part one */

@@ -36,15 +36,15 @@ hn_status hn_bundle_check_records(const hn_bundle *b) HN_MUST_USE;
 /* "records": a list, in front of which stands a comma. */
 void hn_bundle_records_json(const hn_bundle *b, hn_strbuf *out);
 
-/* tuning.c: a line for each tuning record; and "tuning": a list, in front of which stands a comma, where
- * there are any. Lines that are no JSON are left out. */
+/* tuning.c: a line for each tuning record; and "tuning": a list, in front of which stands a comma,
+ * where there are any. Lines that are no JSON are left out. */
 void hn_bundle_tuning_text(const hn_bundle *b, hn_strbuf *out);
 void hn_bundle_tuning_json(const hn_bundle *b, hn_strbuf *out);
 
 /* describe.c: how a kernel is called: " [s0] extent s0 grain 8". */
 void hn_bundle_launch_text(const hn_bundle *b, const hnb_launch *l, hn_strbuf *out);
-/* describe_variants.c: of a step with variants, lines for each target: how they are called, and when; and
- * "choices": a list, in front of which stands a comma, where there are any. */
+/* describe_variants.c: of a step with variants, lines for each target: how they are called, and
+ * when; and "choices": a list, in front of which stands a comma, where there are any. */
 void hn_bundle_variants_text(const hn_bundle *b, uint32_t step, hn_strbuf *out);
 void hn_bundle_choices_json(const hn_bundle *b, hn_strbuf *out);
 
@@ -53,9 +53,9 @@ hn_status hn_bundle_open_in(const hn_bundle *file, const void *bytes, size_t len
                             bool is_of_weights, hn_bundle *out) HN_MUST_USE;
 /* hn_bundle_check_code without the objects of other programs. */
 hn_status hn_bundle_check_own_code(const hn_bundle *b) HN_MUST_USE;
-/* weights_program.c: where it is, and storages that are its outputs, or those of a program around it,
- * when all else of the storages is good. `*behind`: where the objects end in part two, and then the
- * program. */
+/* weights_program.c: where it is, and storages that are its outputs, or those of a program around
+ * it, when all else of the storages is good. `*behind`: where the objects end in part two, and then
+ * the program. */
 hn_status hn_bundle_check_computed(const hn_bundle *b, uint64_t *behind) HN_MUST_USE;
 /* Opens the program of weights, if there is one. */
 hn_status hn_bundle_weights_program_check(const hn_bundle *b, bool check_digest) HN_MUST_USE;

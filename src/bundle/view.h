@@ -92,8 +92,8 @@ hn_status hn_bundle_program_open(const hn_bundle *file, uint32_t program, bool c
 hn_status hn_bundle_programs_check(const hn_bundle *file, bool check_digest) HN_MUST_USE;
 /* The program for a device. `*out_program` is the count of programs if there is none. */
 bool hn_bundle_program_find(const hn_bundle *file, uint32_t device, uint32_t *out_program);
-/* The program of weights of a program that has one, verified as that: its storages and outputs are what
- * they are said to be. Errors: corrupt. */
+/* The program of weights of a program that has one, verified as that: its storages and outputs are
+ * what they are said to be. Errors: corrupt. */
 hn_status hn_bundle_weights_program_open(const hn_bundle *b, bool check_digest,
                                          hn_bundle *out) HN_MUST_USE;
 /* For which device a program is. */
@@ -127,8 +127,8 @@ hn_bundle_call hn_bundle_call_of(const hn_bundle *b, uint32_t step, uint32_t tar
 /* The same when the step's table is known; NULL: it has none. */
 hn_bundle_call hn_bundle_call_by(const hn_bundle *b, const hnb_step *step, uint32_t target,
                                  const hnb_choice *choice, uint32_t variant);
-/* The variant for values of expressions, which all are there: hn_bundle_eval. Where a size cannot be
- * computed, it is that for all others. */
+/* The variant for values of expressions, which all are there: hn_bundle_eval. Where a size cannot
+ * be computed, it is that for all others. */
 uint32_t hn_bundle_choice_pick(const hn_bundle *b, const hnb_choice *choice, const int64_t *values,
                                const uint8_t *bad);
 /* What a function takes of a GPU. False where the object does not tell it: only cubins do. */
@@ -154,8 +154,8 @@ uint32_t hn_bundle_workspace(const hn_bundle *b, uint32_t device);
 /* What a step is made of on a target; NULL: there is no record. */
 const hnb_record *hn_bundle_record_find(const hn_bundle *b, uint32_t step, uint32_t target);
 
-/* The next tuning record, a line without its end; `at` is 0 first. False behind the last. What is in
- * it nobody has checked: tune/record.h reads it. */
+/* The next tuning record, a line without its end; `at` is 0 first. False behind the last. What is
+ * in it nobody has checked: tune/record.h reads it. */
 bool hn_bundle_tuning_next(const hn_bundle *b, uint64_t *at, hn_str *out_line);
 
 /* What a piece of a made storage copies. */

@@ -1,6 +1,6 @@
 /* weights_program.c: the program that computes storages of another one from its weights alone: an
- * image in part two. A reader runs it and writes where the storages say, so all that is said of it is
- * compared with what it is. */
+ * image in part two. A reader runs it and writes where the storages say, so all that is said of it
+ * is compared with what it is. */
 #include "bundle/internal.h"
 
 #include "base/checked.h"

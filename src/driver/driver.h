@@ -84,7 +84,8 @@ typedef struct hn_driver {
     struct hn_driver_picks *picks;       /* which forms kernels get: picked.h */
     hn_str known_tuning;                 /* records that this model was tuned with; borrowed */
     struct hn_tune_report *tuned;        /* what was measured; owned */
-    /* told what a tuning came to, before anything is made of it; NULL: nobody. `records`: its text */
+    /* told what a tuning came to, before anything is made of it; NULL: nobody. `records`: its
+     * text */
     hn_status (*on_tuned)(void *user, hn_str records, bool is_complete);
     void *tuned_user;
     hn_str key; /* what the image records of the key, or empty; borrowed */
@@ -139,8 +140,8 @@ hn_status hn_driver_unit_kernels(hn_driver *d, const hn_driver_level *level, uin
 hn_status hn_driver_submit_unit(hn_driver *d, const hn_target *target,
                                 const hn_kernel_code *const *kernels, uint32_t count,
                                 hn_future **out) HN_MUST_USE;
-/* weights.c: the program of weights, if the graph has one. Its kernels go to the compile service before
- * those of the graph; then its image is waited for. */
+/* weights.c: the program of weights, if the graph has one. Its kernels go to the compile service
+ * before those of the graph; then its image is waited for. */
 hn_status hn_driver_weights_begin(hn_driver *d) HN_MUST_USE;
 /* Empty: there is none. Owns: it lives as long as the driver. */
 hn_status hn_driver_weights_end(hn_driver *d, hn_str *out_image) HN_MUST_USE;

@@ -59,8 +59,8 @@ hn_status hn_forms_race_begin(hn_driver *d, const hn_target *target, const hn_ke
 /* Waits for the compilers of this race. Whether they succeeded is told by the race. */
 void hn_forms_race_wait(hn_forms_race *race);
 /* Lets the forms race. `bench` may be NULL. Results have the forms' numbers and shapes as names: "0
- * rows". A form that the compiler refuses is out of the race. With one form nothing is run. Owns: the
- * caller destroys the report. Errors: as hn_bench_kernels. */
+ * rows". A form that the compiler refuses is out of the race. With one form nothing is run. Owns:
+ * the caller destroys the report. Errors: as hn_bench_kernels. */
 hn_status hn_forms_race_run(hn_forms_race *race, const hn_bench_options *bench,
                             hn_bench_report **out) HN_MUST_USE;
 void hn_forms_race_end(hn_forms_race *race); /* NULL is allowed */

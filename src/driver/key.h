@@ -26,7 +26,8 @@ bool hn_driver_key_is_shared(const hn_model_file *file, const hn_options *option
 /* Appends the fields that no model is needed for: formats, build, environment, options. Latches in
  * `out`. */
 void hn_driver_key_machine(const hn_graph_key *key, hn_strbuf *out);
-/* Appends the field of the model's graph, whichever file it is in. Errors: as hn_driver_key_record. */
+/* Appends the field of the model's graph, whichever file it is in. Errors: as
+ * hn_driver_key_record. */
 hn_status hn_driver_key_graph(hn_model_file *file, hn_strbuf *out) HN_MUST_USE;
 /* Appends the key record without the compiler.
  * Errors: those of the importer's key_parts; out-of-memory. */

@@ -1,5 +1,5 @@
-/* known.c: see known.h. An entry is a line that says for which hints it is complete, and the records
- * behind it. */
+/* known.c: see known.h. An entry is a line that says for which hints it is complete, and the
+ * records behind it. */
 #include "driver/known.h"
 
 #include "base/compiler.h"
@@ -25,8 +25,8 @@ void hn_known_tuning_deinit(hn_known_tuning *known) {
 
 /* ---- keys ---- */
 
-/* Other devices are known by their targets, which are in the key of the program: they are not opened
- * before it is certain that something is compiled. */
+/* Other devices are known by their targets, which are in the key of the program: they are not
+ * opened before it is certain that something is compiled. */
 static hn_status add_devices(hn_driver *d, hn_strbuf *record) {
     hn_strbuf text;
     hn_status status = NULL;

@@ -12,11 +12,11 @@ typedef struct hn_multi {
     hn_expr axes[HN_CHOICE_AXES]; /* what the table looks at */
 } hn_multi;
 
-/* Prints the forms that the table names, the one of all other sizes in front: hn_kernel_code.variants.
- * Sizes whose form the kernel does not have any more are left to that one, with a warning; where the
- * table then says nothing, it is a kernel like any other. Owns: lists and text in `arena`.
- * Errors: not-found or invalid-argument when the kernel has no such form for all other sizes; those of
- * printing. */
+/* Prints the forms that the table names, the one of all other sizes in front:
+ * hn_kernel_code.variants. Sizes whose form the kernel does not have any more are left to that one,
+ * with a warning; where the table then says nothing, it is a kernel like any other. Owns: lists and
+ * text in `arena`. Errors: not-found or invalid-argument when the kernel has no such form for all
+ * other sizes; those of printing. */
 hn_status hn_multi_print(const hn_variants_of *of, const hn_multi *multi, hn_arena *arena,
                          hn_arena *scratch, hn_kernel_code *out) HN_MUST_USE;
 

@@ -145,8 +145,8 @@ static hn_status choose_over_sizes(const hn_tuning_list *records, hn_form_name *
     return hn_choice_make(&times, scratch, out);
 }
 
-/* A form of a record may have been a search's, and need not be in the set; but if it cannot be had any
- * more, the model of costs decides. */
+/* A form of a record may have been a search's, and need not be in the set; but if it cannot be had
+ * any more, the model of costs decides. */
 static hn_status choose_form(hn_driver *d, const hn_tunable *t, const hn_tuning_list *records,
                              hn_arena *scratch, hn_kernel_code *out, bool *out_is_known) {
     const hn_tuning_record *r = &records->items[0];

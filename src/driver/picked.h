@@ -35,8 +35,8 @@ typedef struct hn_driver_picks {
     hn_str devices[HN_LEVELS_MAX]; /* of records, per level, once they are asked for */
 } hn_driver_picks;
 
-/* Reads the records that the options name: into `used`, unless kernels are to be timed. Errors: those
- * of reading the file. */
+/* Reads the records that the options name: into `used`, unless kernels are to be timed. Errors:
+ * those of reading the file. */
 hn_status hn_driver_picks_begin(hn_driver *d) HN_MUST_USE;
 /* Prints the kernel in the form that records say; or, where its sizes differ from call to call, in
  * those that they say, with a table (multi.h). `*out_is_known` false: they say nothing. */

@@ -1,6 +1,6 @@
-/* tuning.c: see tuning.h. Kernels are taken by their share of a run: their forms go to the compilers
- * in that order, and race in that order while later ones are compiled. A machine that has no core to
- * spare waits for its compilers first, so that these do not disturb. */
+/* tuning.c: see tuning.h. Kernels are taken by their share of a run: their forms go to the
+ * compilers in that order, and race in that order while later ones are compiled. A machine that has
+ * no core to spare waits for its compilers first, so that these do not disturb. */
 #include "driver/tuning.h"
 
 #include "base/log.h"
@@ -11,7 +11,8 @@
 #include <string.h>
 
 static const int64_t default_budget_ns = INT64_C(30000000000);
-/* Of one kernel: enough for the rounds that order two forms a tenth apart; no more than it is worth. */
+/* Of one kernel: enough for the rounds that order two forms a tenth apart; no more than it is
+ * worth. */
 static const int64_t kernel_least_ns = 60000000, kernel_most_ns = INT64_C(4000000000);
 
 typedef struct tuning {

@@ -53,9 +53,9 @@ typedef struct hn_tune_jobs {
     uint32_t count, cap;
 } hn_tune_jobs;
 
-/* tuning_jobs.c: all kernels that this machine can run: at the sizes that are expected, those that take
- * most of a run in front; then at the other sizes. Owns: everything lives in the arena of the driver.
- * Errors: invalid-argument for hints that are none. */
+/* tuning_jobs.c: all kernels that this machine can run: at the sizes that are expected, those that
+ * take most of a run in front; then at the other sizes. Owns: everything lives in the arena of the
+ * driver. Errors: invalid-argument for hints that are none. */
 hn_status hn_tune_jobs_list(hn_driver *d, hn_tune_jobs *out) HN_MUST_USE;
 /* tuning_hints.c: the sizes that the options name. Errors: invalid-argument. */
 hn_status hn_tune_hints_parse(hn_driver *d, hn_size_hints *out) HN_MUST_USE;
@@ -68,7 +68,8 @@ hn_status hn_tune_race_begin(hn_driver *d, hn_tune_job *job) HN_MUST_USE;
 /* Waits for its compilers. */
 void hn_tune_race_wait(hn_tune_job *job);
 /* Lets the forms race; then looks at neighbours of the fastest one, as long as one is faster and
- * there is time. Entries get their times; `*out_pick` is the fastest, `*out_how` how it was found. */
+ * there is time. Entries get their times; `*out_pick` is the fastest, `*out_how` how it was
+ * found. */
 hn_status hn_tune_race_run(hn_driver *d, hn_tune_job *job, int64_t budget_ns, uint32_t *out_pick,
                            hn_tuning_how *out_how) HN_MUST_USE;
 /* NULL is allowed as the job's race. */

@@ -1,5 +1,5 @@
-/* tuning_jobs.c: which kernels of a schedule are to be timed: each of several equal ones once, at each
- * set of sizes. */
+/* tuning_jobs.c: which kernels of a schedule are to be timed: each of several equal ones once, at
+ * each set of sizes. */
 #include "driver/tuning.h"
 
 #include "base/log.h"

@@ -1,7 +1,7 @@
-/* tuning_race.c: the forms of one kernel race at one set of sizes; then neighbours of the fastest one
- * (one parameter, one step) race against it, and of the fastest of these again, as long as that is
- * faster: no form twice. Times of later races are brought to the scale of the first one by the form
- * that both have. */
+/* tuning_race.c: the forms of one kernel race at one set of sizes; then neighbours of the fastest
+ * one (one parameter, one step) race against it, and of the fastest of these again, as long as that
+ * is faster: no form twice. Times of later races are brought to the scale of the first one by the
+ * form that both have. */
 #include "driver/tuning.h"
 
 #include "base/trace.h"

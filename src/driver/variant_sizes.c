@@ -1,5 +1,5 @@
-/* variant_sizes.c: what a kernel is known by, the sizes at which its forms are compared, and what is
- * expected of forms over all of them. See variants.h. */
+/* variant_sizes.c: what a kernel is known by, the sizes at which its forms are compared, and what
+ * is expected of forms over all of them. See variants.h. */
 #include "driver/variants.h"
 
 #include "base/checked.h"

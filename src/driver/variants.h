@@ -1,12 +1,13 @@
-/* variants.h: the forms that a kernel of the schedule may have, by name, with the time that the model
- * of costs expects of each at some sizes; and the sizes at which forms are compared.
+/* variants.h: the forms that a kernel of the schedule may have, by name, with the time that the
+ * model of costs expects of each at some sizes; and the sizes at which forms are compared.
  *
- * A form has a kind and parameters: hn_form_name (tune/record.h), "rows" and "stores=streaming ahead=4".
- * The name says all that the planner decided by the sizes that it expected, so that a name gives the
- * same form whatever it expects; what a name leaves out follows from the kernel.
+ * A form has a kind and parameters: hn_form_name (tune/record.h), "rows" and "stores=streaming
+ * ahead=4". The name says all that the planner decided by the sizes that it expected, so that a
+ * name gives the same form whatever it expects; what a name leaves out follows from the kernel.
  *
- * Kinds, CPU: flat, rows, rows-pipelined, rows-split, slabs-of-rows, columns, strips-of-columns, tiles,
- * wide-tiles. GPU: elements, rows, rows-kept, rows-over-blocks, tiles, scatter, slabs-of-rows.
+ * Kinds, CPU: flat, rows, rows-pipelined, rows-split, slabs-of-rows, columns, strips-of-columns,
+ * tiles, wide-tiles. GPU: elements, rows, rows-kept, rows-over-blocks, tiles, scatter,
+ * slabs-of-rows.
  *
  * Parameters, CPU, each only where the kind has such a thing:
  *   stores=cached|streaming   results pass through the caches, or bypass them
@@ -15,8 +16,8 @@
  *   width=N                   columns of a strip; of a flat kernel elements of an iteration
  *   grain=N|never             fewest iterations worth a thread of their own. No part of the text: forms
  *                             that differ in it alone are compiled once
- * GPU: threads, rows, vector, unroll, blocks, slabs, tile, resident: the layout. A name of a GPU's form
- * is looked up among those that the planner offers at the hints.
+ * GPU: threads, rows, vector, unroll, blocks, slabs, tile, resident: the layout. A name of a GPU's
+ * form is looked up among those that the planner offers at the hints.
  *
  * Who tunes (a record for a kernel):
  *
@@ -77,9 +78,9 @@ typedef struct hn_variants {
     double *ns;
 } hn_variants;
 
-/* What a tuning record knows a kernel by: a digest that is independent of its form, of what sizes are
- * expected and of names; and the size symbols that it depends on, in the order of the digest. Kernels
- * with the same digest have the same forms. */
+/* What a tuning record knows a kernel by: a digest that is independent of its form, of what sizes
+ * are expected and of names; and the size symbols that it depends on, in the order of the digest.
+ * Kernels with the same digest have the same forms. */
 typedef struct hn_kernel_identity {
     hn_digest digest;
     hn_expr symbols[HN_VARIANT_SYMBOLS_MAX];
@@ -91,13 +92,14 @@ hn_status hn_kernel_identify(const hn_variants_of *of, hn_arena *arena,
 
 /* ---- forms ---- */
 
-/* The best `most` forms (0: HN_VARIANTS_MAX) at these sizes, best first, that are within the margin; symbols
- * that `sizes` does not have are at their hints. NULL: all are. The first one is what the planner makes
- * by itself, if it expects these sizes. Owns: forms and names live in `arena`. */
+/* The best `most` forms (0: HN_VARIANTS_MAX) at these sizes, best first, that are within the
+ * margin; symbols that `sizes` does not have are at their hints. NULL: all are. The first one is
+ * what the planner makes by itself, if it expects these sizes. Owns: forms and names live in
+ * `arena`. */
 hn_status hn_variants_list(const hn_variants_of *of, const hn_ref_sizes *sizes, uint32_t most,
                            hn_arena *arena, hn_variants *out) HN_MUST_USE;
-/* The form of that name. Errors: not-found when the kernel has no such form, with the kinds that it has;
- * invalid-argument for a parameter that the kind does not have, or out of its range. */
+/* The form of that name. Errors: not-found when the kernel has no such form, with the kinds that it
+ * has; invalid-argument for a parameter that the kind does not have, or out of its range. */
 hn_status hn_variant_named(const hn_variants_of *of, const hn_form_name *name, hn_arena *arena,
                            hn_variant *out) HN_MUST_USE;
 /* The form that a kernel has where nobody chooses, at the hints. */
@@ -134,11 +136,11 @@ typedef struct hn_variant_sizes {
 } hn_variant_sizes;
 
 /* By default a symbol has the value that is expected, and the powers of four within its range that
- * make no loop of the kernel larger than HN_VARIANT_BYTES_MAX; divisors that are known are kept.
- * Of several symbols: all combinations, if they are not too many; else the recorded sizes, each symbol
- * by itself, all small, all large, and an even choice of the others. Without symbols: one set, of no
- * values. `hints` may be NULL. Owns: in `arena`; borrows `id`. Errors: invalid-argument for a value out
- * of its symbol's range. */
+ * make no loop of the kernel larger than HN_VARIANT_BYTES_MAX; divisors that are known are kept. Of
+ * several symbols: all combinations, if they are not too many; else the recorded sizes, each symbol
+ * by itself, all small, all large, and an even choice of the others. Without symbols: one set, of
+ * no values. `hints` may be NULL. Owns: in `arena`; borrows `id`. Errors: invalid-argument for a
+ * value out of its symbol's range. */
 #define HN_VARIANT_BYTES_MAX ((int64_t)1 << 28)
 hn_status hn_variant_sizes_list(const hn_variants_of *of, const hn_kernel_identity *id,
                                 const hn_size_hints *hints, hn_arena *arena,
@@ -146,13 +148,13 @@ hn_status hn_variant_sizes_list(const hn_variants_of *of, const hn_kernel_identi
 /* Set number k, for those functions that take one. Borrows. */
 hn_ref_sizes hn_variant_sizes_at(const hn_variant_sizes *sizes, uint32_t k);
 
-/* The forms that are among the best `most` (0: 4) at any of the sizes, each once, with the times that
- * are expected of each at all of them. The first is the best at the first set. Owns: in `arena`; borrows
- * `sizes`. */
+/* The forms that are among the best `most` (0: 4) at any of the sizes, each once, with the times
+ * that are expected of each at all of them. The first is the best at the first set. Owns: in
+ * `arena`; borrows `sizes`. */
 hn_status hn_variants_over(const hn_variants_of *of, const hn_variant_sizes *sizes, uint32_t most,
                            hn_arena *arena, hn_variants *out) HN_MUST_USE;
-/* The forms of such a set in the order that is expected at set k of its sizes: numbers of items, `count`
- * of them. */
+/* The forms of such a set in the order that is expected at set k of its sizes: numbers of items,
+ * `count` of them. */
 void hn_variants_order(const hn_variants *set, uint32_t k, uint32_t *out);
 /* The expected times, for hn_choice_make. Owns: in `arena`; borrows the set. */
 hn_status hn_variants_times(const hn_variants *set, hn_arena *arena,

@@ -1,5 +1,5 @@
-/* weights.c: what depends on weights alone (opt/weights.c), compiled as a program of its own: the same
- * way from graph to image, beside that of the program around it. */
+/* weights.c: what depends on weights alone (opt/weights.c), compiled as a program of its own: the
+ * same way from graph to image, beside that of the program around it. */
 #include "driver/driver.h"
 
 #include "base/log.h"

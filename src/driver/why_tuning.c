@@ -1,5 +1,5 @@
-/* why_tuning.c: what `henry cache why MODEL` says of a model that was tuned: which records count, and
- * why others do not. */
+/* why_tuning.c: what `henry cache why MODEL` says of a model that was tuned: which records count,
+ * and why others do not. */
 #include "cache/record.h"
 #include "driver/known.h"
 #include "driver/tuning.h"

@@ -27,8 +27,8 @@ enum { HN_LOOP_ROUNDS, HN_LOOP_TEST, HN_LOOP_BODY, HN_LOOP_CARRIED, HN_LOOP_OTHE
 hn_status hn_loop_args_check(const hn_graph *g, const hn_arg args[HN_LOOP_ARGS],
                              const hn_value *results, uint32_t result_count) HN_MUST_USE;
 
-/* weights_program.c: what must hold of the graph's weights_program and of what is in its outputs; the
- * program has been verified by itself. Errors: internal. */
+/* weights_program.c: what must hold of the graph's weights_program and of what is in its outputs;
+ * the program has been verified by itself. Errors: internal. */
 hn_status hn_weights_program_check(const hn_graph *g) HN_MUST_USE;
 /* An output of it, row-major, by the interpreter; kept by the program. */
 hn_status hn_weights_program_read(const hn_graph *graph, uint32_t output,

@@ -214,8 +214,8 @@ struct hn_graph {
         hn_graph_weight *items;
         uint32_t count, cap;
     } weights; /* see hn_graph_note_weights */
-    /* What depends on weights alone: a graph without user inputs, whose outputs are storages of this
-     * one. It runs once for a set of weights (opt/weights.c). NULL: there is none */
+    /* What depends on weights alone: a graph without user inputs, whose outputs are storages of
+     * this one. It runs once for a set of weights (opt/weights.c). NULL: there is none */
     hn_graph *weights_program;
     uint8_t **computed; /* of a weights_program, per output: computed by the interpreter, or NULL */
     uint32_t current_origin; /* given to nodes that builders make */
@@ -267,9 +267,9 @@ hn_status hn_graph_note_weights(hn_graph *graph) HN_MUST_USE;
 hn_status hn_graph_add_output(hn_graph *graph, hn_output output) HN_MUST_USE;
 uint32_t hn_graph_add_storage(hn_graph *graph, hn_storage storage); /* 0 on failure */
 /* The bytes of a storage; those of one that is made of others are made now, in `arena`, and those
- * that the weights_program has as an output are computed when one of them is asked for first, by the
- * interpreter. NULL: the graph does not have them. For who runs the graph or prints it whole: a pass
- * that computes with bytes uses hn_storage_bytes. Errors: also those of hn_interpret. */
+ * that the weights_program has as an output are computed when one of them is asked for first, by
+ * the interpreter. NULL: the graph does not have them. For who runs the graph or prints it whole: a
+ * pass that computes with bytes uses hn_storage_bytes. Errors: also those of hn_interpret. */
 hn_status hn_graph_storage_data(const hn_graph *graph, uint32_t storage, hn_arena *arena,
                                 const uint8_t **out) HN_MUST_USE;
 uint32_t hn_graph_add_origin(hn_graph *graph, hn_origin origin);

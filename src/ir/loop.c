@@ -95,8 +95,8 @@ hn_sid hn_body_add(hn_arena *arena, hn_body *body, const hn_sop *sop) {
 
 /* ---- operations ---- */
 
-/* The gradients of attention of f64 are products, which are faster than the plain loops that src/ops
- * has for that dtype (opt/decompose/attention_training.c). */
+/* The gradients of attention of f64 are products, which are faster than the plain loops that
+ * src/ops has for that dtype (opt/decompose/attention_training.c). */
 #define DTYPES(kind)                                                                               \
     ((kind) == HN_EXTERN_ATTENTION_BACKWARD                                                        \
          ? 1u << HN_DTYPE_F32 | 1u << HN_DTYPE_F16 | 1u << HN_DTYPE_BF16                           \

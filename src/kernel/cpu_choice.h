@@ -12,7 +12,8 @@ bool hn_cpu_form_named(hn_str name, hn_cpu_form *out);
 
 /* "stores=cached ahead=4 grain=64": what is not 0. */
 void hn_cpu_choice_print(const hn_cpu_choice *choice, hn_strbuf *out);
-/* Reads such a text for a kind; what it leaves out is 0. Errors: invalid-argument, naming the word. */
+/* Reads such a text for a kind; what it leaves out is 0. Errors: invalid-argument, naming the
+ * word. */
 hn_status hn_cpu_choice_parse(hn_cpu_form form, hn_str text, hn_cpu_choice *out) HN_MUST_USE;
 
 bool hn_cpu_choice_eq(const hn_cpu_choice *a, const hn_cpu_choice *b);

@@ -2,9 +2,9 @@
  *
  * A call moves bytes and computes, and both go on at once: the longer of the two counts, and a part
  * of the shorter one. Bytes are those of each buffer once, at the rate of the smallest cache that
- * holds all of them. What is computed is counted in cycles of a vector: its ops, the loop around it,
- * the chain of a reduction whose vectors side by side are too few, and what a row begins and ends
- * with. Source: bench_picks. */
+ * holds all of them. What is computed is counted in cycles of a vector: its ops, the loop around
+ * it, the chain of a reduction whose vectors side by side are too few, and what a row begins and
+ * ends with. Source: bench_picks. */
 #include "kernel/cpu_costs.h"
 
 static double least(double a, double b) { return a < b ? a : b; }

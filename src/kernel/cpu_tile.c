@@ -83,8 +83,8 @@ bool hn_cpu_can_tile_wide(const hn_cpu_plan *pl) {
     return arrays == 1 && words;
 }
 
-/* Sides that fill no vector: a wide tile has twice as many of them. Source: bench_picks, 20,011 x 12
- * and 7 x 30,011. */
+/* Sides that fill no vector: a wide tile has twice as many of them. Source: bench_picks, 20,011 x
+ * 12 and 7 x 30,011. */
 static bool is_narrow(const hn_cpu_plan *pl) {
     const int64_t least = (int64_t)pl->facts->narrow_tile_vectors * pl->lanes;
     return hn_cpu_hint(pl, pl->tiles.var, 1024) < least ||

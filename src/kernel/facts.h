@@ -77,13 +77,13 @@ typedef struct hn_cpu_facts {
     int64_t first_cache_bytes; /* of one core */
     int64_t second_cache_bytes;
 
-    /* The model of costs (cpu_costs.c), of one core. Bytes a ns that go through its caches and memory,
-     * and that stores write which bypass them; */
+    /* The model of costs (cpu_costs.c), of one core. Bytes a ns that go through its caches and
+     * memory, and that stores write which bypass them; */
     int64_t last_cache_bytes;
     double first_cache_rate, second_cache_rate, last_cache_rate, memory_rate, stream_rate;
-    /* cycles: of an addition of vectors, of each lane that is loaded by itself, of a loop's step, of a
-     * step of a chain of sums, of beginning a phase of a row, of combining the lanes of a sum; and how
-     * many times as long as a whole vector the rest of a row takes; */
+    /* cycles: of an addition of vectors, of each lane that is loaded by itself, of a loop's step,
+     * of a step of a chain of sums, of beginning a phase of a row, of combining the lanes of a sum;
+     * and how many times as long as a whole vector the rest of a row takes; */
     double op_cycles, lane_cycles, loop_cycles, chain_cycles, phase_cycles, combine_cycles,
         rest_factor;
     /* the part of the shorter one of memory and arithmetic that is not hidden behind the other. */

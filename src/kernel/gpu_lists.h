@@ -10,8 +10,8 @@
 static const uint32_t hn_gpu_group_sizes[] = {256, 128, 512, 64, 1024};
 static const uint32_t hn_gpu_unrolls[] = {1, 2, 4, 8, 16};
 
-/* Registers of a thread beside what it keeps: addresses, and what an element of a vector takes while
- * it is computed. */
+/* Registers of a thread beside what it keeps: addresses, and what an element of a vector takes
+ * while it is computed. */
 enum { HN_GPU_OTHER_REGISTERS = 24, HN_GPU_ELEMENT_REGISTERS = 1 };
 
 /* Of layouts that memory makes equal, that is best whose threads have so many bytes under way each:
@@ -30,10 +30,10 @@ static inline int64_t hn_gpu_hint(const hn_gpu_planner *pl, hn_expr e) {
 bool hn_gpu_may_unroll(const hn_gpu_planner *pl, uint32_t vector, uint32_t unroll);
 /* The first power of two that is not below the value, or `most`. */
 uint32_t hn_gpu_power_of_two(int64_t value, uint32_t most);
-/* What reads several vectors and then computes element by element: a compiler that is not told how many
- * groups there are at once saves registers, and reads a vector only where its elements are needed.
- * So it is told how many there is room for, some registers to spare. If they do not suffice,
- * the next best layout is the same without that. */
+/* What reads several vectors and then computes element by element: a compiler that is not told how
+ * many groups there are at once saves registers, and reads a vector only where its elements are
+ * needed. So it is told how many there is room for, some registers to spare. If they do not
+ * suffice, the next best layout is the same without that. */
 void hn_gpu_keep_both(const hn_gpu_planner *pl, hn_gpu_layout *items, uint32_t *count,
                       hn_gpu_layout l, const hn_gpu_launch *run, int64_t other_registers);
 /* For calls where the size is a multiple of `vector`. */

@@ -16,8 +16,8 @@ enum { SCAN_REGISTERS = 2 };
 /* The most vectors that a thread keeps: each is a copy of the loops' bodies. */
 enum { KEPT_VECTORS_MOST = 8 };
 
-/* Clusters keep a row that is read once, so need not be kept: what the sum of everything lost by them
- * on an H200. */
+/* Clusters keep a row that is read once, so need not be kept: what the sum of everything lost by
+ * them on an H200. */
 static const double needless_clusters = 1.06;
 
 static uint32_t least_width(uint32_t a, uint32_t b) { return a < b ? a : b; }
@@ -38,8 +38,8 @@ static int64_t number_of(const planner *pl, hn_expr e) {
 /* Numbers are exchanged as they are computed, in 4 bytes at least. */
 static int64_t exchange_bytes(hn_dtype d) { return size_of(d) < 4 ? 4 : size_of(d); }
 
-/* Of a reduction; or of a scan: one of each warp, or of each row, or where neighbours have other rows
- * of each thread. */
+/* Of a reduction; or of a scan: one of each warp, or of each row, or where neighbours have other
+ * rows of each thread. */
 static int64_t exchanged(const planner *pl, const layout *l, const hn_kernel_phase *phase) {
     const uint32_t threads = l->width * l->rows, pitch = hn_gpu_pitch(pl, l->rows);
     if (l->width == 1) return 0;

@@ -17,8 +17,8 @@ hn_status hn_form_plans_cpu(const hn_program *program, const hn_kernel *kernel,
                             hn_arena *arena, hn_arena *scratch, hn_form **out,
                             uint32_t *out_count) HN_MUST_USE;
 
-/* The form that a caller chooses. Owns: it lives in `arena`. Errors: not-found when the kernel cannot
- * have that kind of form, naming those that it can have; as above. */
+/* The form that a caller chooses. Owns: it lives in `arena`. Errors: not-found when the kernel
+ * cannot have that kind of form, naming those that it can have; as above. */
 hn_status hn_form_plan_cpu_as(const hn_program *program, const hn_kernel *kernel,
                               uint32_t vector_bytes, const hn_cpu_facts *facts,
                               const hn_cpu_choice *choice, hn_arena *arena, hn_arena *scratch,

@@ -1,15 +1,16 @@
 /* weights.c: what depends on weights alone is computed once.
  *
  * Algorithm: one walk forwards finds the values that are computed from weights and numbers alone,
- * and what each costs a call. One walk backwards, from what calls need, chooses: where a call
- * needs such a value, either the value is kept, and its node moves to the program of weights; or the
- * node stays, and calls need its operands. Costs are in bytes that a call would move.
+ * and what each costs a call. One walk backwards, from what calls need, chooses: where a call needs
+ * such a value, either the value is kept, and its node moves to the program of weights; or the node
+ * stays, and calls need its operands. Costs are in bytes that a call would move.
  *
  * A value is kept when reading it costs a call clearly less than computing it, and when it has not
  * much more bytes than the weights that it is made of: a result that is larger, such as an expanded
  * or unpacked weight, would take memory that the model was made to save. What is computed from
- * numbers alone is for constant folding. Views are never kept, but what they look at. All together have a limit. Where little is gained, nothing is done: a program
- * costs a compilation, and time when the model is opened.
+ * numbers alone is for constant folding. Views are never kept, but what they look at. All together
+ * have a limit. Where little is gained, nothing is done: a program costs a compilation, and time
+ * when the model is opened.
  *
  * Requires: primitives. Establishes: hn_graph.weights_program, or nothing.
  * Preserves: values, and layouts of outputs.

@@ -1,8 +1,9 @@
-/* computed.c: storages that the program of weights computes. It is a module of its own, which is opened
- * with the one around it, reads the weights of a set where they are, and writes its outputs into
- * memory of the set; it runs when a module is opened, and for each set that an exchange makes. On
- * another device than the host its outputs come home: as all other weights, they go to the device when
- * they are needed there (upload.c). Between its runs it has no memory of its own but its code. */
+/* computed.c: storages that the program of weights computes. It is a module of its own, which is
+ * opened with the one around it, reads the weights of a set where they are, and writes its outputs
+ * into memory of the set; it runs when a module is opened, and for each set that an exchange makes.
+ * On another device than the host its outputs come home: as all other weights, they go to the
+ * device when they are needed there (upload.c). Between its runs it has no memory of its own but
+ * its code. */
 #include "runtime/module_impl.h"
 
 #include "base/trace.h"

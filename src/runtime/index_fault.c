@@ -13,8 +13,8 @@ static bool is_integer(uint32_t type) {
            type == HN_BOOL;
 }
 
-/* The address that the kernel was given for an operand of the step: another target or variant may take
- * them in another order, or not at all. */
+/* The address that the kernel was given for an operand of the step: another target or variant may
+ * take them in another order, or not at all. */
 static const uint8_t *address_of(const hn_module *m, const hn_run_step *s,
                                  const hnb_operand *operand) {
     const hnb_operand *given = &m->view.operands[s->called->operands];

@@ -153,7 +153,8 @@ static hn_status init_device(hn_module *m, const hn_module_options *options, boo
     set_threads(m, options);
     HN_TRY(hn_device_stats_init(m));
     HN_TRY(hn_kernels_init(m, options->target, has_host)); /* asks the driver for devices */
-    /* the driver loads libraries when it is asked first, and others would have to wait their turn */
+    /* the driver loads libraries when it is asked first, and others would have to wait their
+     * turn */
     if (early && !options->executor) hn_early_begin(m, early);
     HN_TRY(hn_places_open(m, options));
     if (m->place_count > 1) note_device(m, begin);
@@ -180,8 +181,8 @@ static hn_status init_program(hn_module *m, const hn_module_options *options) {
 
 /* ---- the program of weights ---- */
 
-/* It has the device of the module around it, and threads, but no profile and no graphs: it runs once
- * for a set of weights. */
+/* It has the device of the module around it, and threads, but no profile and no graphs: it runs
+ * once for a set of weights. */
 static hn_status init_computer(hn_module *m, const hn_module *around,
                                const hn_module_options *given, bool must_load) {
     hn_module_options options = *given;

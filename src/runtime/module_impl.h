@@ -95,8 +95,8 @@ typedef struct hn_run_extern {
 typedef struct hn_run_step {
     uint32_t kind;  /* hnb_step_kind */
     uint32_t index; /* in the bundle, for messages and profiles */
-    /* of KERNEL, and of EXTERN with a kernel: which of its variants runs for these sizes, and how; the
-     * first until these are known */
+    /* of KERNEL, and of EXTERN with a kernel: which of its variants runs for these sizes, and how;
+     * the first until these are known */
     uint32_t variant, kernel, arg_count;
     const hnb_launch *called;
     /* of KERNEL: parts of the range that may run at the same time; 1: on the calling thread */
@@ -646,8 +646,8 @@ typedef struct hn_bound_buffer {
 
 void hn_bound_buffer_get(const hn_module *m, const hn_bound *bound, uint32_t buffer,
                          hn_bound_buffer *out);
-/* How many arguments a step has, also those that are absent: of a KERNEL step those of the variant that
- * runs, and none before its sizes are known. */
+/* How many arguments a step has, also those that are absent: of a KERNEL step those of the variant
+ * that runs, and none before its sizes are known. */
 uint32_t hn_bound_arg_count(const hn_module *m, const hn_bound *bound, uint32_t step);
 /* The operand that is argument `arg` of a step; its buffer is 0 when there is none. */
 hnb_operand hn_bound_operand(const hn_module *m, const hn_bound *bound, uint32_t step,

@@ -71,8 +71,8 @@ typedef struct call_result {
     hn_item i;
     uint32_t operand, strides; /* which of the call; the parameter that is its first stride */
     call_space space;
-    /* Rows must stay rows in memory: to store each element by itself takes the operation longer than
-     * a loop that copies. */
+    /* Rows must stay rows in memory: to store each element by itself takes the operation longer
+     * than a loop that copies. */
     bool keeps_rows;
 } call_result;
 
@@ -80,11 +80,12 @@ typedef struct call_result {
 hn_status calls_take_copy(calls *c, const call_result *result, bool *out_taken) HN_MUST_USE;
 /* The same for all results of a call that has no epilogues. */
 hn_status calls_take_copies(calls *c, hn_item i, const hn_operation *o) HN_MUST_USE;
-/* Whether call `i` can know where in its buffer `side` is, which item `reader` behind it uses: nothing
- * between them defines a symbol of it. */
+/* Whether call `i` can know where in its buffer `side` is, which item `reader` behind it uses:
+ * nothing between them defines a symbol of it. */
 bool calls_knows_place(const calls *c, hn_item i, const call_space *space, const call_side *side,
                        hn_item reader);
-/* Strides as parameters of the call. Where there is one element it keeps the stride of the result. */
+/* Strides as parameters of the call. Where there is one element it keeps the stride of the
+ * result. */
 void calls_put_strides(const calls *c, const call_space *space, const hn_expr *strides,
                        hn_expr *out);
 

@@ -1,5 +1,5 @@
-/* copied.c: a call writes its result where a loop would copy it to: heads beside each other, a part of
- * a concatenation.
+/* copied.c: a call writes its result where a loop would copy it to: heads beside each other, a part
+ * of a concatenation.
  *
  *   matmul(out b4, b1, b2)                        matmul(out b5 + 8, b1, b2)
  *   pointwise: b5[8 + i0] = b4[i0]           ->

@@ -1,20 +1,20 @@
-/* fuse_align.c: dims of a loop in another order, cut in other places, or walked backwards, so that it
- * reads a buffer as a group does; and groups so that they read as a loop does.
+/* fuse_align.c: dims of a loop in another order, cut in other places, or walked backwards, so that
+ * it reads a buffer as a group does; and groups so that they read as a loop does.
  *
  *   row kernel:  m[c] = sum_{n,k} x[n,c,k]                 rows c, inner n, k
  *   loop:        y[n,c,k] = x[n,c,k] - m[c]          ->    y over c, n, k: it joins
  *
- * The iterations of pointwise loops may come in any order, so every such rewrite is right; whether it
- * helps is found out by joining (fuse_join.c), on copies. Two accesses of one buffer, with strides s
- * and t over the variables of the loop and of the target, say which variable is which:
+ * The iterations of pointwise loops may come in any order, so every such rewrite is right; whether
+ * it helps is found out by joining (fuse_join.c), on copies. Two accesses of one buffer, with
+ * strides s and t over the variables of the loop and of the target, say which variable is which:
  *
  *   loop  (a < 6, b < 4)  x[a + 6*b]       6*b is the target's u for b = u, and a is v
  *   target (u < 4, v < 6) x[6*u + v]       so the loop becomes (u < 4, v < 6), a = v, b = u
  *
- * A variable may be several of the target's, innermost part first, or the other way round. One in which an
- * index wraps, as x[768*(i/4) + 151296*(i%4)] does, is two variables. The
- * innermost variable stays the innermost one, unless all is small: memory is slow where neighbours
- * are written far apart.
+ * A variable may be several of the target's, innermost part first, or the other way round. One in
+ * which an index wraps, as x[768*(i/4) + 151296*(i%4)] does, is two variables. The innermost
+ * variable stays the innermost one, unless all is small: memory is slow where neighbours are
+ * written far apart.
  *
  * Source: loop reordering after fusion, and inverted indices, of TorchInductor's scheduler. */
 #include "sched/fuse.h"

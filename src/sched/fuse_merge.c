@@ -1,24 +1,25 @@
 /* fuse_merge.c: groups become one after all loops have their groups.
  *
- * A loop joins when it comes, and what it reads of two groups keeps these apart, though nothing else
- * does:
+ * A loop joins when it comes, and what it reads of two groups keeps these apart, though nothing
+ * else does:
  *
  *   group 0: m = a * r[row]                   group 0: m = a * r[row], d = g * w,
  *   group 1: d = g * w, s = sum(d * m)   ->            s = sum(d * m)
  *
- * Groups are looked at in order, each with those before it that it has most bytes in common with. Two
- * of them may be one if no third one depends on the first and is needed by the second. Then all between
- * that does not depend on the first is moved in front of it, and all that does comes behind. An
- * assertion may move up, and what stands behind it stays there: it may be safe only by what the
- * assertion checks. All loops of the second group join a copy of the first, or nothing happens. Where
- * that would keep much more alive for the groups between than it saves, it does not happen either; nor,
- * once the peak of memory has been lowered (again.c), where that would be clearly higher then.
+ * Groups are looked at in order, each with those before it that it has most bytes in common with.
+ * Two of them may be one if no third one depends on the first and is needed by the second. Then all
+ * between that does not depend on the first is moved in front of it, and all that does comes
+ * behind. An assertion may move up, and what stands behind it stays there: it may be safe only by
+ * what the assertion checks. All loops of the second group join a copy of the first, or nothing
+ * happens. Where that would keep much more alive for the groups between than it saves, it does not
+ * happen either; nor, once the peak of memory has been lowered (again.c), where that would be
+ * clearly higher then.
  *
- * Only groups that are near each other are looked at, a bounded number of pairs for each: linear. But a
- * group waits for the first one that reads what it makes, however far that is, and becomes part of it,
- * if no more memory is alive between the two then. So a backward pass has what it begins with, where that
- * needs nothing but the forward pass and was put there.
- * Source: horizontal fusion of TorchInductor's scheduler, and its rule against peaks of memory. */
+ * Only groups that are near each other are looked at, a bounded number of pairs for each: linear.
+ * But a group waits for the first one that reads what it makes, however far that is, and becomes
+ * part of it, if no more memory is alive between the two then. So a backward pass has what it
+ * begins with, where that needs nothing but the forward pass and was put there. Source: horizontal
+ * fusion of TorchInductor's scheduler, and its rule against peaks of memory. */
 #include "sched/lives.h"
 
 #include "sched/fuse.h"

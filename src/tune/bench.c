@@ -100,8 +100,8 @@ static bool is_hopeless(const hn_race *race, const hn_runner *r, uint32_t fastes
     return r->state == HN_BENCH_LEFT && r->warm_ns > HOPELESS * race->runners[fastest].warm_ns;
 }
 
-/* Long calls are few in the warm-up: another program, or something that the second call still had to
- * make, may have been in the way. So whoever is to leave is called twice more. */
+/* Long calls are few in the warm-up: another program, or something that the second call still had
+ * to make, may have been in the way. So whoever is to leave is called twice more. */
 static void leave_hopeless(hn_race *race) {
     for (int more = 0; more < 2; more++) {
         const uint32_t fastest = hn_race_fastest(race);

@@ -1,6 +1,6 @@
-/* device.h: what tells devices apart for which other forms of a kernel may be the fastest: the device
- * of a tuning record, as lines "name=value" (record.h). Nothing in it names one of several equal
- * devices, a machine or a time. */
+/* device.h: what tells devices apart for which other forms of a kernel may be the fastest: the
+ * device of a tuning record, as lines "name=value" (record.h). Nothing in it names one of several
+ * equal devices, a machine or a time. */
 #ifndef HN_TUNE_DEVICE_H
 #define HN_TUNE_DEVICE_H
 
@@ -18,8 +18,8 @@ void hn_tuning_device_host(const hn_tuning_code *code, int threads, hn_strbuf *o
 /* Another device: its kind and name, its memory in GiB, its driver. */
 void hn_tuning_device_of(const hn_dev *dev, const hn_tuning_code *code, hn_strbuf *out);
 
-/* The first device of a kind, which is opened. False, and nothing is appended, when this machine has
- * none, or none that works. `out` may be NULL. */
+/* The first device of a kind, which is opened. False, and nothing is appended, when this machine
+ * has none, or none that works. `out` may be NULL. */
 bool hn_tuning_device_first(hn_device_kind kind, const hn_tuning_code *code, hn_strbuf *out);
 
 /* A line for each field in which the two differ: "'driver' was 'CUDA 12.4', is 'CUDA 13.0'". How

@@ -103,8 +103,8 @@ static hn_status buffer_of(emitter *e, hn_buf b, hn_wbuf *out) {
     return NULL;
 }
 
-/* One of the kernels of a step: an operation may have several, one behind the other; a kernel of the
- * schedule may have variants. */
+/* One of the kernels of a step: an operation may have several, one behind the other; a kernel of
+ * the schedule may have variants. */
 typedef struct place {
     uint32_t step, number, variant;
 } place;

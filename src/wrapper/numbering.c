@@ -165,9 +165,9 @@ static hn_status add_rests(hn_wnumbering *n) {
     return NULL;
 }
 
-/* Whether a symbol in `e` is in no input and was never defined: what is said of it concerns nothing in
- * the program, as all guards of sizes do in a program of weights. Where anything else has that symbol,
- * it is an error. */
+/* Whether a symbol in `e` is in no input and was never defined: what is said of it concerns nothing
+ * in the program, as all guards of sizes do in a program of weights. Where anything else has that
+ * symbol, it is an error. */
 static bool is_undefined(const hn_wnumbering *n, hn_expr e) {
     hn_expr symbols[64];
     uint32_t count = hn_sym_symbols(n->w->sym, e, symbols, 64), ignored;

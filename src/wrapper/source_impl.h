@@ -23,7 +23,8 @@ typedef struct source_printer {
     uint32_t depth;           /* of the block being printed */
     uint32_t next_extern;
     uint32_t next_call; /* kernels and operations, each variant */
-    /* among the numbers, behind those of symbols: which variant runs, of each line that has variants */
+    /* among the numbers, behind those of symbols: which variant runs, of each line that has
+     * variants */
     uint32_t first_pick, next_pick;
     /* of a device, HN_DEVICE_CPU: there is none; and per storage, where its copy of weights that stay
      * as they are lies in its memory */
@@ -63,8 +64,8 @@ bool hn_source_is_mutation(const hn_woutput *o);
 /* The expression of a node, for comments and messages. */
 void hn_source_node(const hn_wnumbering *numbering, uint32_t node, hn_strbuf *out);
 
-/* source_tables.c: tables of inputs and outputs, of the blocks that outputs lie in alone, and of the
- * states. */
+/* source_tables.c: tables of inputs and outputs, of the blocks that outputs lie in alone, and of
+ * the states. */
 void hn_source_tables(source_printer *p);
 
 /* source_steps.c: the walk over the steps. */

@@ -1,5 +1,5 @@
-/* source_tables.c: of model.c of an emitted project the tables of inputs, outputs and what changes: for
- * callers (model.h) and for what share/source/support.c checks. */
+/* source_tables.c: of model.c of an emitted project the tables of inputs, outputs and what changes:
+ * for callers (model.h) and for what share/source/support.c checks. */
 #include "wrapper/source_impl.h"
 
 #include "henry/tensor.h"

@@ -1,5 +1,6 @@
-/* source_variants.c: of emitted C, which variant of a call runs: a number beside those of the sizes. It
- * is looked up when the sizes are known that the table looks at, by comparisons with its bounds. */
+/* source_variants.c: of emitted C, which variant of a call runs: a number beside those of the
+ * sizes. It is looked up when the sizes are known that the table looks at, by comparisons with its
+ * bounds. */
 #include "wrapper/source_impl.h"
 
 #define PUTS(...) hn_strbuf_printf(p->out, __VA_ARGS__)

@@ -165,8 +165,8 @@ static hn_status put_groups(bundle_emitter *e, uint32_t threads, uint32_t shared
     return shared ? hn_emit_expr(e, hn_sym_int(e->sym, shared), &l->shared) : NULL;
 }
 
-/* The launch of a target in a variant; lists that are those of the first launch, of the line itself, are
- * not written again. */
+/* The launch of a target in a variant; lists that are those of the first launch, of the line
+ * itself, are not written again. */
 static hn_status put_launch(bundle_emitter *e, const hn_line *line, const hnb_step *s,
                             const hnb_launch *first, const hn_wlaunch *own) {
     hnb_launch l = {.operands = s->operands,

@@ -1,6 +1,7 @@
-/* to_source.c: model.c of an emitted project: the numbers that follow from sizes, memory; the tables
- * of inputs and outputs are source_tables.c, the walk over the steps is source_steps.c. Everything a caller's mistake
- * could break is checked by share/source/support.c, which reads the tables. */
+/* to_source.c: model.c of an emitted project: the numbers that follow from sizes, memory; the
+ * tables of inputs and outputs are source_tables.c, the walk over the steps is source_steps.c.
+ * Everything a caller's mistake could break is checked by share/source/support.c, which reads the
+ * tables. */
 #include "wrapper/source_impl.h"
 
 #include "henry/tensor.h"

@@ -55,8 +55,8 @@ static hn_status join_operands(hn_wrapper *w, const hn_line *line, const hn_line
 
 typedef enum said { NOTHING, ALLOWED, REFUSED } said;
 
-/* What the variant says of operand `a` of the joined line over each of the others. Of one that comes
- * twice both must say it. */
+/* What the variant says of operand `a` of the joined line over each of the others. Of one that
+ * comes twice both must say it. */
 static void ask(const hn_line *variant, const uint32_t *to, uint32_t a, said *out) {
     for (uint32_t j = 0; j < variant->operand_count; j++) {
         if (to[j] != a) continue;
@@ -66,8 +66,8 @@ static void ask(const hn_line *variant, const uint32_t *to, uint32_t a, said *ou
     }
 }
 
-/* `over` of a written operand of the joined line, which may begin elsewhere than before. `said`: for
- * each operand. */
+/* `over` of a written operand of the joined line, which may begin elsewhere than before. `said`:
+ * for each operand. */
 static void restrict_over(const hn_line *line, uint32_t a, const said *said_of, uint32_t count,
                           hn_woperand *out) {
     uint64_t over = 0;
@@ -119,7 +119,8 @@ static hn_status keep_own_order(hn_wrapper *w, hn_line *line, uint32_t count) {
     return NULL;
 }
 
-/* Launches for other targets that take all operands, in order, go on taking those that there were. */
+/* Launches for other targets that take all operands, in order, go on taking those that there
+ * were. */
 static hn_status keep_other_orders(hn_wrapper *w, hn_line *line) {
     hn_wlaunch *others;
     if (!line->others) return NULL;

@@ -12,12 +12,13 @@
 
 #include "wrapper/wrapper.h"
 
-/* `variant`, a KERNEL line that does the same as `line` for as many targets, becomes the next variant of
- * it. Operands that `line` does not have come behind its own. A result may be `over` an operand if it
- * may in every variant that has both. What else `variant` says (origins, checks, workspace) is left
- * out: the workspace of the groups is made when all variants are there (hn_workspace_of_groups).
- * Owns: what is new lives in w->arena; lists of `variant` stay where they are. Errors: internal for
- * lines that are no plain calls of kernels on one device, or more than HN_CHOICE_VARIANTS. */
+/* `variant`, a KERNEL line that does the same as `line` for as many targets, becomes the next
+ * variant of it. Operands that `line` does not have come behind its own. A result may be `over` an
+ * operand if it may in every variant that has both. What else `variant` says (origins, checks,
+ * workspace) is left out: the workspace of the groups is made when all variants are there
+ * (hn_workspace_of_groups). Owns: what is new lives in w->arena; lists of `variant` stay where they
+ * are. Errors: internal for lines that are no plain calls of kernels on one device, or more than
+ * HN_CHOICE_VARIANTS. */
 hn_status hn_line_add_variant(hn_wrapper *w, hn_line *line, const hn_line *variant) HN_MUST_USE;
 /* For each target its table, when all variants are there. Boxes are copied. */
 hn_status hn_line_set_choices(hn_wrapper *w, hn_line *line,

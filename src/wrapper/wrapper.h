@@ -186,7 +186,8 @@ typedef struct hn_line {
     uint32_t arg_count;
     const uint32_t *order;
     /* KERNEL: the line itself is variant 0; these are 1, 2, ... (variants.h). All compute the same.
-     * Which one runs is said, for each target, by a table over sizes; NULL when there is only one */
+     * Which one runs is said, for each target, by a table over sizes; NULL when there is only
+     * one */
     uint32_t variant_count;
     const hn_wvariant *variants;
     const hn_sym_choice *choices;
@@ -269,8 +270,8 @@ hn_status hn_wrapper_add_kernel(hn_wrapper *w, hn_wkernel_info kernel, hn_wkerne
 /* Lists of operands, parameters and nodes are copied. */
 hn_status hn_wrapper_add_line(hn_wrapper *w, hn_line line) HN_MUST_USE;
 
-/* How a line calls the function of a target in one of its variants; hn_line_kernel has the function.
- * Where the line has one target only, all of them are this one. Lists are the line's. */
+/* How a line calls the function of a target in one of its variants; hn_line_kernel has the
+ * function. Where the line has one target only, all of them are this one. Lists are the line's. */
 hn_wlaunch hn_line_launch(const hn_line *line, uint32_t variant, uint32_t target);
 static inline uint32_t hn_line_variants(const hn_line *line) { return 1 + line->variant_count; }
 static inline hn_wkernel hn_line_kernel(const hn_line *line, uint32_t variant) {

@@ -186,8 +186,8 @@ void tool_model_deinit(tool_model *model);
 struct hn_kept;
 hn_status tool_model_load_kept(const tool_options *options, const char *path, tool_model *out,
                                struct hn_kept **out_kept) HN_MUST_USE;
-/* Whether --pool names a mode, and the options of tuning go together: TOOL_OK, or TOOL_USAGE after a
- * message. */
+/* Whether --pool names a mode, and the options of tuning go together: TOOL_OK, or TOOL_USAGE after
+ * a message. */
 int tool_compile_check(const char *command, const tool_options *options);
 /* Sets what the command line says; the other members stay. */
 void tool_compile_options(const tool_options *options, hn_compile_options *out);

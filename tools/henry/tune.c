@@ -27,7 +27,8 @@ static void put_form(const hn_tuned_form *f, hn_strbuf *out) {
     if (*f->why) hn_strbuf_puts(out, " (out)");
 }
 
-/* "12.1 %   24  layer_norm_1 [s0=64]  rows ahead=2 9.17 us, 1.29 times as fast as rows 11.85 us; 9 forms" */
+/* "12.1 %   24  layer_norm_1 [s0=64]  rows ahead=2 9.17 us, 1.29 times as fast as rows 11.85 us; 9
+ * forms" */
 static void put_kernel(const hn_tuned_kernel *k, hn_strbuf *out) {
     uint32_t timed = 0;
     for (uint32_t f = 0; f < k->form_count; f++) timed += k->forms[f].samples > 0;

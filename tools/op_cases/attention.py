@@ -4,7 +4,7 @@ Those of CUDA have no code for CPUs. They get one here: what they are to compute
 import math
 
 import torch
-from torch.library import Library
+from torch import library
 
 S = "_scaled_dot_product_"
 INF = float("inf")
@@ -82,7 +82,7 @@ def fused_backward(g, q, k, v, bias, wanted, out, lse, cq, ck, mq, mk, dropout, 
     return backward(g, q, k, v, bias, out, lse, causal, scale)
 
 
-OPERATORS = Library("aten", "IMPL")
+OPERATORS = library.Library("aten", "IMPL")
 for name, functions in {"flash_attention": (flash, flash_backward), "efficient_attention": (efficient, efficient_backward),
                         "cudnn_attention": (cudnn, cudnn_backward), "fused_attention_overrideable": (fused, fused_backward)}.items():
     OPERATORS.impl(S + name, functions[0], "CPU", allow_override=True)

@@ -1,4 +1,5 @@
-/* elements.h: single elements of operands of every dtype, as the plain loops read and write them. */
+/* elements.h: single elements of operands of every dtype, as the plain loops read and write
+ * them. */
 #ifndef HN_OPS_CPU_ELEMENTS_H
 #define HN_OPS_CPU_ELEMENTS_H
 

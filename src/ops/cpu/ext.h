@@ -39,8 +39,8 @@ typedef struct hn_ext_room {
     int64_t before, behind;
 } hn_ext_room;
 
-/* What a caller chooses about how a call is computed; of what is 0 the operation does what the sizes
- * suggest. Results differ by the order of sums. Which forms there are: forms.h. */
+/* What a caller chooses about how a call is computed; of what is 0 the operation does what the
+ * sizes suggest. Results differ by the order of sums. Which forms there are: forms.h. */
 typedef struct hn_ext_form {
     /* MATMUL: skinny, gemm. CONV: product, collected, depthwise, winograd, rows, gather. ATTENTION:
      * few-queries, blocks. NULL: any. Static */
@@ -114,7 +114,8 @@ hn_status hn_ext_check(const hn_ext_call *call) HN_MUST_USE;
 /* "operation 'matmul'" in front of what went wrong. NULL stays NULL. */
 hn_status hn_ext_annotate(const hn_ext_call *call, hn_status status);
 /* Checks the call, then prepares it with the row of its kind, or with the reference when that says
- * unsupported. Errors: unsupported when the caller names a kind of form that the call cannot have. */
+ * unsupported. Errors: unsupported when the caller names a kind of form that the call cannot
+ * have. */
 hn_status hn_ext_prepare(hn_ext_call *call) HN_MUST_USE;
 /* Into how many tasks the call may be cut. */
 static inline int hn_ext_tasks(const hn_ext_call *call) {

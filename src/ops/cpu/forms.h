@@ -1,6 +1,6 @@
-/* forms.h: the forms that a call of an operation may have (hn_ext_form), by name, with the time that is
- * expected of each. Who tunes prepares a call with each of them; who has picked one names it in
- * hn_ext_call.form. A name has a kind and parameters, as those of kernels (docs/tuning.md):
+/* forms.h: the forms that a call of an operation may have (hn_ext_form), by name, with the time
+ * that is expected of each. Who tunes prepares a call with each of them; who has picked one names
+ * it in hn_ext_call.form. A name has a kind and parameters, as those of kernels (docs/tuning.md):
  *
  *     gemm      weights=each-call rows=in-place|packed|packed-by-each pass=N tasks=N
  *     skinny    block=N tasks=N             the matrix is read where it lies, once
@@ -19,9 +19,9 @@ typedef struct hn_ext_expected {
     double ns; /* expected of a run; 0: nothing is */
 } hn_ext_expected;
 
-/* The forms that are worth a comparison for a call that was not prepared, best first. The first one is
- * what the operation decides by itself. Each of them was prepared once, and is right for the call.
- * Errors: those of a call that cannot be prepared in any form. */
+/* The forms that are worth a comparison for a call that was not prepared, best first. The first one
+ * is what the operation decides by itself. Each of them was prepared once, and is right for the
+ * call. Errors: those of a call that cannot be prepared in any form. */
 hn_status hn_ext_forms_list(const hn_ext_call *call, hn_ext_expected out[HN_EXT_FORMS_MAX],
                             uint32_t *out_count) HN_MUST_USE;
 

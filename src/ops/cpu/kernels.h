@@ -128,8 +128,8 @@ typedef struct hn_ext_strip {
      * images, whose blocks would all need masks. See hn_ext_strip_pad. */
     float *padded;
     int64_t in_cols, padded_row, padded_rows, padded_plane, half;
-    /* vectors of outputs of a plane whose rows go on in them (narrow_body.h), and floats from one of
-     * its copies to the next; 0: not so */
+    /* vectors of outputs of a plane whose rows go on in them (narrow_body.h), and floats from one
+     * of its copies to the next; 0: not so */
     int64_t narrow, narrow_copy;
     const float *weights; /* [planes][kernel][kernel] */
     const float *bias;    /* [planes]; NULL: none */
@@ -138,10 +138,10 @@ typedef struct hn_ext_strip {
     hn_epilogue epilogue;
 } hn_ext_strip;
 
-/* Rows of narrow planes go on in vectors where that takes fewer of these. Not where strips are seven
- * rows high: then they share loads, and wait for no multiplication.
- * Source: ns for a plane of 3 x 3, 6 x 6 and 7 x 7 with 5 x 5, 6 x 6 with 3 x 3, as strips: 88, 94, 69,
- * 53; so: 33, 56, 88, 35 (one thread of a shared Xeon with AVX-512, the fastest of 900 runs in turns). */
+/* Rows of narrow planes go on in vectors where that takes fewer of these. Not where strips are
+ * seven rows high: then they share loads, and wait for no multiplication. Source: ns for a plane of
+ * 3 x 3, 6 x 6 and 7 x 7 with 5 x 5, 6 x 6 with 3 x 3, as strips: 88, 94, 69, 53; so: 33, 56, 88,
+ * 35 (one thread of a shared Xeon with AVX-512, the fastest of 900 runs in turns). */
 enum { HN_EXT_NARROW_MAX = 8 };
 static inline void hn_ext_strip_narrow(hn_ext_strip *s, int64_t lanes) {
     const int64_t beyond = (s->kernel - 1) / s->stride,

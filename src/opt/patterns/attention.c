@@ -422,8 +422,9 @@ hn_status hn_pattern_attention(hn_patterns *p, const hn_node_info *root, hn_valu
 
 /* --- attention as imported --- */
 
-/* The mask of a node that is ATTENTION already, or its gradient. It is rebuilt only when that helps:
- * when it is causal in whole or part, a bool written as floats, or repeated. Returns whether. */
+/* The mask of a node that is ATTENTION already, or its gradient. It is rebuilt only when that
+ * helps: when it is causal in whole or part, a bool written as floats, or repeated. Returns
+ * whether. */
 static hn_status find_smaller_mask(hn_patterns *p, hn_value q, hn_value k, const hn_arg *mask_arg,
                                    bool causal, hn_mask_plan *plan, bool *smaller) {
     const hn_value mask = mask_arg->kind == HN_ARG_VALUE ? mask_arg->as.value : 0;

@@ -1,5 +1,5 @@
-/* test_tuning.c: tuning records in a bundle: written, read, shown; damage and later versions of them
- * keep nobody from reading the bundle. */
+/* test_tuning.c: tuning records in a bundle: written, read, shown; damage and later versions of
+ * them keep nobody from reading the bundle. */
 #include "bundle/view.h"
 #include "unit/bundle/image_fixture.h"
 #include "unit/tune/records.h"

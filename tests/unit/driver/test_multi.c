@@ -1,5 +1,5 @@
-/* test_multi.c: programs with several forms of their kernels. Records with times that are made up say
- * that another form is the fastest at each size: whichever runs, the results are those of the
+/* test_multi.c: programs with several forms of their kernels. Records with times that are made up
+ * say that another form is the fastest at each size: whichever runs, the results are those of the
  * interpreter. */
 #include "driver/tuning.h"
 #include "support/module_run.h"

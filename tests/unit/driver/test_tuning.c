@@ -289,7 +289,8 @@ TEST(forms_that_were_timed_are_rows_of_tables) {
     end(&x);
 }
 
-/* What a model was tuned with: an entry of another model is not found, and a damaged one is none. */
+/* What a model was tuned with: an entry of another model is not found, and a damaged one is
+ * none. */
 TEST(what_a_model_was_tuned_with_is_kept) {
     static const char *const hints[] = {"s0=3"};
     char dir[] = "/tmp/henry_tuning_XXXXXX", command[80];

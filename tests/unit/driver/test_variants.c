@@ -1,6 +1,6 @@
-/* test_variants.c: forms by name: what is listed can be asked for by name, whatever sizes are expected;
- * all of them and their neighbours give right results; which sizes are compared. The clock is the
- * test's. */
+/* test_variants.c: forms by name: what is listed can be asked for by name, whatever sizes are
+ * expected; all of them and their neighbours give right results; which sizes are compared. The
+ * clock is the test's. */
 #include "driver/variants.h"
 
 #include "driver/forms.h"

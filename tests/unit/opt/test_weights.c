@@ -1,5 +1,5 @@
-/* What depends on weights alone as a program of its own: random graphs say the same before and after,
- * their text parses back, and what is not worth keeping stays. */
+/* What depends on weights alone as a program of its own: random graphs say the same before and
+ * after, their text parses back, and what is not worth keeping stays. */
 #include "unit/opt/equivalence.h"
 
 enum { POOL = 12, WEIGHTS = 4 };
@@ -218,7 +218,8 @@ TEST(a_small_gain_is_not_worth_a_program) {
 
 TEST(a_program_that_does_not_fit_its_graph_is_refused) {
     static const char *const texts[] = {
-        /* no program; another size; more outputs than there are; an input of the user; no such storage */
+        /* no program; another size; more outputs than there are; an input of the user; no such
+         * storage */
         "graph { storage 1 : 4 bytes computed 0 }",
         "graph { storage 1 : 8 bytes computed 0 weights graph { %a = full(1.0, [1], f32) output user %a \"\" } }",
         "graph { storage 1 : 4 bytes computed 1 weights graph { %a = full(1.0, [1], f32) output user %a \"\" } }",

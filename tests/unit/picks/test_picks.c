@@ -1,5 +1,5 @@
-/* test_picks.c: tuning records in files, bundles and caches: which are found, which are stale and why,
- * several writers at once, damage, limits. */
+/* test_picks.c: tuning records in files, bundles and caches: which are found, which are stale and
+ * why, several writers at once, damage, limits. */
 #include "picks/picks.h"
 
 #include "cache/record.h"

@@ -1,5 +1,6 @@
 /* test_variants.c: calls with several variants: the one that the table says runs, in programs of a
- * bundle. Variants of these tests compute different things, so that the result tells which one ran. */
+ * bundle. Variants of these tests compute different things, so that the result tells which one
+ * ran. */
 #include "unit/runtime/module_fixture.h"
 
 #include "bundle/view.h"

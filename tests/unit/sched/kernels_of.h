@@ -13,8 +13,8 @@ static inline uint32_t kernels_others(const hn_schedule *schedule, uint32_t from
     return count;
 }
 
-/* The steps in their order: a kernel is how many loops it holds, and anything else, a call or a bracket
- * of a conditional, "-"; more than three of these, one behind the other, are "-4" or so. */
+/* The steps in their order: a kernel is how many loops it holds, and anything else, a call or a
+ * bracket of a conditional, "-"; more than three of these, one behind the other, are "-4" or so. */
 static inline void kernels_print(const hn_schedule *schedule, char out[64]) {
     size_t at = 0;
     uint32_t step;

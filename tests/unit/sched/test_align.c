@@ -35,8 +35,8 @@ TEST(a_dim_is_cut_where_the_rows_are) {
         BATCH_NORM("i0 < 2, i1 < 2, i2 < 6, i3 < 32", "384*i0 + 192*i1 + 32*i2 + i3", "i2"), "2");
 }
 
-/* A sum of each row, and a reader that takes the rows in another order: of 4 x 6 rows those of one column
- * after the other. */
+/* A sum of each row, and a reader that takes the rows in another order: of 4 x 6 rows those of one
+ * column after the other. */
 #define ROWS_TURNED(rows, index, sum)                                                              \
     "b1 : input 0 f32[24, 32]\n"                                                                   \
     "b2 : temp f32[24] extent 24\n"                                                                \

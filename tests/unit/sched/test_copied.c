@@ -1,5 +1,5 @@
-/* test_copied.c: calls without epilogues that write their results where loops would copy them to, and
- * what must stay a copy. */
+/* test_copied.c: calls without epilogues that write their results where loops would copy them to,
+ * and what must stay a copy. */
 #include "unit/lower/lowering.h"
 
 #define OPERANDS                                                                                   \

@@ -156,7 +156,8 @@ TEST(cpus_take_slabs_of_what_leaves_a_cache) {
     expect_on_cpu(2048, 65536, "1 1");
 }
 
-/* A product, its sum for each row, what the sum is taken from, and a sum down columns of a factor. */
+/* A product, its sum for each row, what the sum is taken from, and a sum down columns of a
+ * factor. */
 static void expect_product(const char *type, unsigned n, const hn_sched_limits *limits,
                            const char *expected) {
     char text[1600];

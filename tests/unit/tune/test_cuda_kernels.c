@@ -1,5 +1,5 @@
-/* test_cuda_kernels.c: forms of kernels on a GPU, timed by its events: with the stand-in for the driver,
- * and on a GPU when its driver is found. */
+/* test_cuda_kernels.c: forms of kernels on a GPU, timed by its events: with the stand-in for the
+ * driver, and on a GPU when its driver is found. */
 #include "henry/bench.h"
 
 #include "unit/runtime/cuda_row.h"

@@ -147,8 +147,8 @@ TEST(lines_of_a_device) {
         ".device = &device_cuda, .places = &places,");
 }
 
-/* The form is looked up where its sizes become known: with the inputs, or in the middle of a run. An
- * undefined size is in no range. */
+/* The form is looked up where its sizes become known: with the inputs, or in the middle of a run.
+ * An undefined size is in no range. */
 TEST(variants) {
     EXPECT_C(
         "wrapper {\n"

@@ -1,14 +1,15 @@
 /* backward.c: the gradients of attention in blocks: no matrix of all scores exists.
  *
- * A task takes a block of up to 512 keys of one key head, and goes over the queries of all heads that
- * share it in blocks of 64. It computes their scores and weights again, and the products of
+ * A task takes a block of up to 512 keys of one key head, and goes over the queries of all heads
+ * that share it in blocks of 64. It computes their scores and weights again, and the products of
  * gradients and values, and adds to the gradients of keys, values and queries: five products. The
- * weights need the greatest score and the sum of the whole row; if there are several blocks of keys,
- * a pass before finds these, which is a sixth product. Source: Dao et al., FlashAttention (2022).
+ * weights need the greatest score and the sum of the whole row; if there are several blocks of
+ * keys, a pass before finds these, which is a sixth product. Source: Dao et al., FlashAttention
+ * (2022).
  *
  * With several blocks, those of a key head are one task after another, which adds to gradients of
- * queries in order; or, where there are too few heads for the threads, each leaves its own sums, and
- * these are added up in the same order. So the result is the same for any number of threads.
+ * queries in order; or, where there are too few heads for the threads, each leaves its own sums,
+ * and these are added up in the same order. So the result is the same for any number of threads.
  *
  * Infinities and NaN times a weight of 0 would spoil the sums: key heads that have some are done by
  * plain loops (backward_plain.c). */

@@ -33,10 +33,12 @@ static inline const int64_t *hn_ext_backward_strides(const hn_ext_call *call, in
     return call->params + at[operand];
 }
 
-/* The scratch memory of a key head by plain loops, in doubles. False: more than 62 bits of bytes. */
+/* The scratch memory of a key head by plain loops, in doubles. False: more than 62 bits of
+ * bytes. */
 bool hn_ext_backward_plain_doubles(const hn_ext_call *call, int64_t *out);
 /* The gradients of one key head and of the heads that share it, by plain loops in double: of every
- * dtype of floats, and where operands hold infinities or NaN. A weight of 0 takes nothing of them. */
+ * dtype of floats, and where operands hold infinities or NaN. A weight of 0 takes nothing of
+ * them. */
 void hn_ext_backward_plain(const hn_ext_call *call, int64_t batch, int64_t kv_head,
                            double *scratch);
 #endif

@@ -59,10 +59,10 @@ void hn_ext_backward_find_stats(hn_ext_backward_worker *w, const hn_ext_backward
 bool hn_ext_backward_sees(const hn_ext_backward_plan *plan, int64_t first, int64_t count,
                           int64_t block);
 
-/* A block of keys, with all queries that see it: writes the gradients of keys and values.
- * `stats`: of all queries, [batch, heads, m]; NULL where there is one block.
- * `d_q`: [group][m][q_width], the gradients of queries but for the scale, are set, or added to; where
- * there is one block [HN_EXT_BACKWARD_QUERIES][q_width], and they are written to the operand. */
+/* A block of keys, with all queries that see it: writes the gradients of keys and values. `stats`:
+ * of all queries, [batch, heads, m]; NULL where there is one block. `d_q`: [group][m][q_width], the
+ * gradients of queries but for the scale, are set, or added to; where there is one block
+ * [HN_EXT_BACKWARD_QUERIES][q_width], and they are written to the operand. */
 void hn_ext_backward_block(hn_ext_backward_worker *w, int64_t batch, int64_t kv_head, int64_t block,
                            const hn_ext_backward_stats *stats, float *d_q, bool adds);
 

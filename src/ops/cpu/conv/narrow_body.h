@@ -1,21 +1,21 @@
-/* narrow_body.h: depthwise convolutions of 3 x 3 and 5 x 5 of planes that are narrower than a vector,
- * for one instruction set. Included by kernels_body.h.
+/* narrow_body.h: depthwise convolutions of 3 x 3 and 5 x 5 of planes that are narrower than a
+ * vector, for one instruction set. Included by kernels_body.h.
  *
- * A vector of a strip (strip_body.h) has columns of one row, of which a narrow plane has few. So the
- * plane is copied with its border, rows one behind the other, and a vector of outputs goes on where
- * the row ends: of outputs of 3 x 3 and a kernel of 5 x 5
+ * A vector of a strip (strip_body.h) has columns of one row, of which a narrow plane has few. So
+ * the plane is copied with its border, rows one behind the other, and a vector of outputs goes on
+ * where the row ends: of outputs of 3 x 3 and a kernel of 5 x 5
  *
  *     copy     .......... ..x x x ..x x x ..x x x ............     a row is 5 floats: zeros on its
  *     outputs  o o o - - o o o - - o o o                           right are those on the next one's left
  *
  * one vector has all of them, and a tap is one load for the whole plane. What stands for zeros is
- * computed as well, and dropped when rows are written. With stride 2 even and odd rows and columns are
- * four copies, and a tap reads from one of these. */
+ * computed as well, and dropped when rows are written. With stride 2 even and odd rows and columns
+ * are four copies, and a tap reads from one of these. */
 
 enum { NARROW_MAX = HN_EXT_NARROW_MAX, NARROW_TOGETHER = 4 };
 
-/* A plane into the copies, whose zeros stay. What a row has too much is zeros, which the next row of
- * that copy overwrites. */
+/* A plane into the copies, whose zeros stay. What a row has too much is zeros, which the next row
+ * of that copy overwrites. */
 HN_INLINE void narrow_copy(const hn_ext_strip *p, const float *in, float *out, const int stride) {
     const int64_t step = stride * HN_LANES, rest = (p->in_cols - 1) % step + 1,
                   whole = p->in_cols - rest, odd_left = p->left % 2;
@@ -78,8 +78,8 @@ HN_INLINE void narrow_plane(const hn_ext_strip *p, const float *in, int64_t c, f
     if (left == 3) narrow_block(p, in, weights, bias, out, 3, kernel, stride);
 }
 
-/* The rows of channel c. What a vector has too much is overwritten by the next rows, if these are the
- * call's. */
+/* The rows of channel c. What a vector has too much is overwritten by the next rows, if these are
+ * the call's. */
 HN_INLINE void narrow_write(const hn_ext_strip *p, const float *from, int64_t c) {
     float *out = p->out + c * p->out_plane;
     const bool is_dense = p->out_row == p->cols && p->out_plane == p->rows * p->cols;
@@ -92,7 +92,8 @@ HN_INLINE void narrow_write(const hn_ext_strip *p, const float *from, int64_t c)
     }
 }
 
-/* One plane ahead, and rows one plane later: what was just stored is slow to load in other pieces. */
+/* One plane ahead, and rows one plane later: what was just stored is slow to load in other
+ * pieces. */
 HN_INLINE void narrow_all(const hn_ext_strip *p, const int kernel, const int stride) {
     float rows[2][(NARROW_MAX + 1) * HN_LANES];
     narrow_copy(p, p->in, p->padded, stride);

@@ -37,8 +37,8 @@ enum {
     PARALLEL_FLOPS = 2 << 20,
     /* of a and b, likewise: 8 us when they come from L3, as for a vector times a matrix */
     PARALLEL_FLOATS = 32 << 10,
-    /* a that so few panels of b read is not worth packing, and nor are rows for so few tiles, if its
-     * rows are contiguous; nor is one row. Source, as of the next: bench_picks_calls */
+    /* a that so few panels of b read is not worth packing, and nor are rows for so few tiles, if
+     * its rows are contiguous; nor is one row. Source, as of the next: bench_picks_calls */
     IN_PLACE_PANELS = 4,
     IN_PLACE_TILES = 2,
     /* of a, 8 MiB: one thread that packs more packs them group by group */

@@ -1,6 +1,6 @@
 /* test_attention_backward.c: gradients of attention in blocks against plain loops: shapes, strides,
- * masks, shared heads, special values, threads; and the plain loops against differences of attention
- * itself. */
+ * masks, shared heads, special values, threads; and the plain loops against differences of
+ * attention itself. */
 #include "ops/cpu/attention/attention.h"
 #include "ops/cpu/attention/backward.h"
 #include "ops_fixture.h"

@@ -1,5 +1,5 @@
-/* test_forms.c: every form of a call gives what the reference gives, in its first runs and later ones;
- * names of forms, both ways. */
+/* test_forms.c: every form of a call gives what the reference gives, in its first runs and later
+ * ones; names of forms, both ways. */
 #include "ops/cpu/forms.h"
 #include "ops_fixture.h"
 
