@@ -8,6 +8,7 @@
  * is compiled. `picks.py` makes the table. Sizes are literals, as in a program whose sizes are
  * known. */
 #include "base/log.h"
+#include "bench/picks_print.h"
 #include "bench/picks_subjects.h"
 #include "driver/forms.h"
 #include "driver/variants.h"
@@ -105,15 +106,6 @@ static void print_form(const cell *c, uint32_t k) {
            c->forms[k]->parameters);
 }
 
-static void print_time(const hn_bench_result *r) {
-    if (r->state != HN_BENCH_DROPPED)
-        printf(", \"ns\": %.1f, \"least\": %.1f, \"ratio\": %.4f, \"low\": %.4f, \"high\": %.4f, "
-               "\"rounds\": %u",
-               r->median_ns, r->least_ns, r->ratio, r->ratio_low,
-               r->ratio_high < 1e6 ? r->ratio_high : 1e6, r->samples);
-    printf("}");
-}
-
 /* Of a race of many forms the winner is also the luckiest: those that are compared race again. */
 static hn_status race_again(const settings *s, subject *x, const hn_kernel *kernel, const cell *c,
                             const hn_bench_report *first) {
@@ -130,7 +122,7 @@ static hn_status race_again(const settings *s, subject *x, const hn_kernel *kern
     for (uint32_t k = 0; k < count; k++) {
         printf(k ? ", " : "], \"again\": [");
         print_form(c, numbers[k]);
-        print_time(&report->results[k]);
+        picks_print_time(&report->results[k]);
     }
     hn_bench_report_destroy(report);
     return NULL;
@@ -145,7 +137,7 @@ static void print_cell(const char *name, const char *sizes, uint32_t step, const
         print_form(c, k);
         printf(", \"own\": %s, \"expected\": %.1f", is_own(c, k) ? "true" : "false",
                c->variants[k].ns);
-        if (report) print_time(&report->results[k]);
+        if (report) picks_print_time(&report->results[k]);
         else printf("}");
     }
 }

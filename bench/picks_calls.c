@@ -6,7 +6,7 @@
  * One JSON object a cell on stdout, as of bench_picks. The first form is what the operation
  * decides. */
 #include "base/team.h"
-#include "henry/bench.h"
+#include "bench/picks_print.h"
 #include "henry/tensor.h"
 #include "ops/cpu/forms.h"
 
@@ -86,15 +86,6 @@ static void print_form(const hn_ext_form *form) {
     printf("{\"form\": \"%s %s\"", hn_ext_form_kind(form), text);
 }
 
-static void print_time(const hn_bench_result *r) {
-    if (r->state != HN_BENCH_DROPPED)
-        printf(", \"ns\": %.1f, \"least\": %.1f, \"ratio\": %.4f, \"low\": %.4f, \"high\": %.4f, "
-               "\"rounds\": %u",
-               r->median_ns, r->least_ns, r->ratio, r->ratio_low,
-               r->ratio_high < 1e6 ? r->ratio_high : 1e6, r->samples);
-    printf("}");
-}
-
 /* Of a race of many forms the winner is also the luckiest: it races again with the first one. */
 static hn_status race_again(const hn_bench_options *options, const hn_ext_expected *forms,
                             const hn_bench_candidate *candidates, const hn_bench_report *first) {
@@ -111,7 +102,7 @@ static hn_status race_again(const hn_bench_options *options, const hn_ext_expect
     for (uint32_t k = 0; k < 2; k++) {
         printf(k ? ", " : "], \"again\": [");
         print_form(&forms[k ? best : 0].form);
-        print_time(&report->results[k]);
+        picks_print_time(&report->results[k]);
     }
     hn_bench_report_destroy(report);
     return NULL;
@@ -126,7 +117,7 @@ static void print_cell(const char *name, const char *sizes, const hn_ext_expecte
         if (k) printf(", ");
         print_form(&forms[k].form);
         printf(", \"own\": %s, \"expected\": %.1f", k ? "false" : "true", forms[k].ns);
-        print_time(r);
+        picks_print_time(r);
         if (r->state == HN_BENCH_DROPPED)
             fprintf(stderr, "bench_picks_calls: %s %s: form %u: %s\n", name, sizes, k, r->why);
     }

@@ -4,51 +4,24 @@
 #include "driver/forms.h"
 
 #include "runtime/device/device.h"
-#include "unit/harness.h"
+#include "unit/driver/scheduled.h"
 
 /* Drivers of OpenCL take seconds for each form. */
 enum { FORMS = 6, DEVICE_FORMS = 2 };
 
 typedef struct fixture {
-    hn_arena arena;
-    hn_graph *graph;
-    hn_driver d;
-    hn_service *service;
+    scheduled m;
     uint32_t kernels, forms; /* seen */
 } fixture;
 
 static const hn_compile_options host = {.threads = 2};
 
-static int64_t ticks(void *user) { return ++*(int64_t *)user; }
-static uint64_t nobody(void *user) {
-    (void)user;
-    return 0;
-}
-
 static void begin(fixture *x, const char *statements, const hn_compile_options *options) {
-    hn_strbuf text;
-    hn_strbuf_init(&text);
     *x = (fixture){.kernels = 0};
-    hn_arena_init(&x->arena);
-    hn_strbuf_printf(&text, "graph {\n%s\n}\n", statements);
-    EXPECT_OK(hn_service_create(&(hn_service_options){.threads = 1, .cache_dir = ""}, &x->service));
-    hn_driver_init(&x->d, options, x->service);
-    EXPECT_OK(hn_scope_create(x->service, &x->d.scope));
-    EXPECT_OK(hn_sym_create(&x->arena, &x->d.sym));
-    EXPECT_OK(hn_graph_parse(&x->arena, x->d.sym, hn_strbuf_str(&text), &x->graph));
-    x->d.graph = x->graph;
-    EXPECT_OK(hn_driver_targets(&x->d));
-    EXPECT_OK(hn_driver_passes(&x->d));
-    EXPECT_OK(hn_driver_kernels(&x->d));
-    hn_strbuf_deinit(&text);
+    scheduled_begin(&x->m, statements, options);
 }
 
-static void end(fixture *x) {
-    hn_driver_deinit(&x->d);
-    hn_service_destroy(x->service);
-    hn_graph_deinit(x->graph);
-    hn_arena_deinit(&x->arena);
-}
+static void end(fixture *x) { scheduled_end(&x->m); }
 
 static void expect_all_right(const hn_bench_report *report, bool has_clock) {
     for (uint32_t k = 0; k < report->count; k++)
@@ -59,7 +32,7 @@ static void expect_all_right(const hn_bench_report *report, bool has_clock) {
 
 static void race(fixture *x, const hn_kernel *kernel, const hn_ref_sizes *sizes,
                  const hn_forms_over *over) {
-    const hn_target *target = &x->d.levels[0].target;
+    const hn_target *target = &x->m.d.levels[0].target;
     const hn_device device = {.kind = target->kind->device};
     int64_t now = 0;
     const hn_bench_options bench = {.now_ns = ticks,
@@ -71,9 +44,9 @@ static void race(fixture *x, const hn_kernel *kernel, const hn_ref_sizes *sizes,
     hn_form *forms[FORMS];
     hn_bench_report *report = NULL;
     uint32_t count = 0;
-    EXPECT_OK(target->kind->plan(x->d.program, kernel, target,
-                                 device.kind == HN_DEVICE_CPU ? FORMS : DEVICE_FORMS, &x->arena,
-                                 &x->d.scratch, forms, &count));
+    EXPECT_OK(target->kind->plan(x->m.d.program, kernel, target,
+                                 device.kind == HN_DEVICE_CPU ? FORMS : DEVICE_FORMS, &x->m.arena,
+                                 &x->m.d.scratch, forms, &count));
     const hn_forms_options options = {.sizes = *sizes,
                                       .forms = (const hn_form *const *)forms,
                                       .count = count,
@@ -82,7 +55,7 @@ static void race(fixture *x, const hn_kernel *kernel, const hn_ref_sizes *sizes,
                                       .device = device,
                                       .threads = 2,
                                       .bench = &bench};
-    EXPECT_OK(hn_forms_bench(&x->d, target, kernel, &options, &report));
+    EXPECT_OK(hn_forms_bench(&x->m.d, target, kernel, &options, &report));
     x->kernels++;
     x->forms += count;
     if (!report) return;
@@ -99,12 +72,12 @@ static void check_with(const hn_compile_options *compile, const char *statements
     hn_expr symbol;
     begin(&x, statements, compile);
     if (value) {
-        symbol = hn_sym_symbol(x.d.sym, hn_str_of("s0"), HN_SYMBOL_SIZE, 1, 4096);
+        symbol = hn_sym_symbol(x.m.d.sym, hn_str_of("s0"), HN_SYMBOL_SIZE, 1, 4096);
         sizes = (hn_ref_sizes){.symbols = &symbol, .values = value, .count = 1};
     }
-    for (uint32_t k = 0; k < x.d.schedule.steps.count; k++)
-        if (x.d.schedule.steps.items[k].kind == HN_STEP_KERNEL)
-            race(&x, x.d.schedule.steps.items[k].kernel, &sizes, NULL);
+    for (uint32_t k = 0; k < x.m.d.schedule.steps.count; k++)
+        if (x.m.d.schedule.steps.items[k].kind == HN_STEP_KERNEL)
+            race(&x, x.m.d.schedule.steps.items[k].kernel, &sizes, NULL);
     EXPECT(x.kernels > 0);
     if (x.forms < forms) HN_TEST_FAIL("%u forms of\n%s", x.forms, statements);
     end(&x);
@@ -168,10 +141,10 @@ TEST(elements_of_all_kinds) {
 /* The first kernel of a program as a subject. */
 static void describe(fixture *x, hn_forms_subject *out) {
     uint32_t k = 0;
-    while (x->d.schedule.steps.items[k].kind != HN_STEP_KERNEL) k++;
-    EXPECT_OK(hn_forms_subject_init(x->d.program, x->d.schedule.steps.items[k].kernel,
-                                    &(hn_ref_sizes){.count = 0}, &x->d.levels[0].step_kernels[k], 1,
-                                    &x->arena, out));
+    while (x->m.d.schedule.steps.items[k].kind != HN_STEP_KERNEL) k++;
+    EXPECT_OK(hn_forms_subject_init(x->m.d.program, x->m.d.schedule.steps.items[k].kernel,
+                                    &(hn_ref_sizes){.count = 0}, &x->m.d.levels[0].step_kernels[k],
+                                    1, &x->m.arena, out));
 }
 
 TEST(subjects_say_what_arguments_are) {
@@ -209,8 +182,8 @@ TEST(sizes_have_to_be_given) {
           "symbol size s0 in [1, 64] hint 8\n input user %x : f32[s0, 3] \"x\"\n %y = exp(%x)\n "
           "output user %y \"y\"",
           &host);
-    EXPECT_ERROR(hn_forms_subject_init(x.d.program, x.d.schedule.steps.items[0].kernel, &none,
-                                       &x.d.levels[0].step_kernels[0], 1, &x.arena, &s),
+    EXPECT_ERROR(hn_forms_subject_init(x.m.d.program, x.m.d.schedule.steps.items[0].kernel, &none,
+                                       &x.m.d.levels[0].step_kernels[0], 1, &x.m.arena, &s),
                  HN_UNSUPPORTED, "a size of the kernel");
     end(&x);
 }
@@ -232,14 +205,14 @@ TEST(results_in_place) {
           "input user %x : f32[70, 40] \"x\"\n %e = exp(%x)\n %y = aten._softmax.default(%e, -1, "
           "false) : f32[70, 40]\n output user %y \"y\"",
           &host);
-    for (uint32_t k = 0; k < x.d.schedule.steps.count; k++) {
-        const hn_kernel_code *code = &x.d.levels[0].step_kernels[k];
-        if (x.d.schedule.steps.items[k].kind != HN_STEP_KERNEL) continue;
+    for (uint32_t k = 0; k < x.m.d.schedule.steps.count; k++) {
+        const hn_kernel_code *code = &x.m.d.levels[0].step_kernels[k];
+        if (x.m.d.schedule.steps.items[k].kind != HN_STEP_KERNEL) continue;
         for (uint32_t b = 0; b < code->buffer_count; b++)
             for (uint32_t a = 0; code->written[b] && a < code->buffer_count; a++) {
                 if (!(code->over[b] >> a & 1)) continue;
                 const hn_forms_over over = {code->buffers[b], code->buffers[a]};
-                race(&x, x.d.schedule.steps.items[k].kernel, &(hn_ref_sizes){.count = 0}, &over);
+                race(&x, x.m.d.schedule.steps.items[k].kernel, &(hn_ref_sizes){.count = 0}, &over);
             }
     }
     EXPECT(x.kernels > 0);

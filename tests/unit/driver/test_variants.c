@@ -5,80 +5,53 @@
 
 #include "driver/forms.h"
 #include "kernel/plan_cpu.h"
-#include "unit/harness.h"
+#include "unit/driver/scheduled.h"
 
 enum { NAMES_MAX = 64 };
 
 typedef struct fixture {
-    hn_arena arena;
-    hn_graph *graph;
-    hn_driver d;
-    hn_service *service;
+    scheduled m;
     hn_variants_of of; /* the first kernel */
 } fixture;
 
 static const hn_compile_options host = {.threads = 2};
 
-static int64_t ticks(void *user) { return ++*(int64_t *)user; }
-static uint64_t nobody(void *user) {
-    (void)user;
-    return 0;
-}
-
 static void begin(fixture *x, const char *statements, const hn_compile_options *options) {
-    hn_strbuf text;
-    hn_strbuf_init(&text);
-    *x = (fixture){.graph = NULL};
-    hn_arena_init(&x->arena);
-    hn_strbuf_printf(&text, "graph {\n%s\n}\n", statements);
-    EXPECT_OK(hn_service_create(&(hn_service_options){.threads = 1, .cache_dir = ""}, &x->service));
-    hn_driver_init(&x->d, options, x->service);
-    EXPECT_OK(hn_scope_create(x->service, &x->d.scope));
-    EXPECT_OK(hn_sym_create(&x->arena, &x->d.sym));
-    EXPECT_OK(hn_graph_parse(&x->arena, x->d.sym, hn_strbuf_str(&text), &x->graph));
-    x->d.graph = x->graph;
-    EXPECT_OK(hn_driver_targets(&x->d));
-    EXPECT_OK(hn_driver_passes(&x->d));
-    EXPECT_OK(hn_driver_kernels(&x->d));
-    hn_strbuf_deinit(&text);
-    for (uint32_t k = 0; k < x->d.schedule.steps.count && !x->of.kernel; k++)
-        x->of.kernel = x->d.schedule.steps.items[k].kernel;
-    x->of.program = x->d.program;
-    x->of.target = &x->d.levels[0].target;
+    *x = (fixture){.of = {.kernel = NULL}};
+    scheduled_begin(&x->m, statements, options);
+    for (uint32_t k = 0; k < x->m.d.schedule.steps.count && !x->of.kernel; k++)
+        x->of.kernel = x->m.d.schedule.steps.items[k].kernel;
+    x->of.program = x->m.d.program;
+    x->of.target = &x->m.d.levels[0].target;
 }
 
-static void end(fixture *x) {
-    hn_driver_deinit(&x->d);
-    hn_service_destroy(x->service);
-    hn_graph_deinit(x->graph);
-    hn_arena_deinit(&x->arena);
-}
+static void end(fixture *x) { scheduled_end(&x->m); }
 
 static hn_expr symbol(fixture *x, const char *name) {
-    return hn_sym_symbol(x->d.sym, hn_str_of(name), HN_SYMBOL_SIZE, 1, 1 << 20);
+    return hn_sym_symbol(x->m.d.sym, hn_str_of(name), HN_SYMBOL_SIZE, 1, 1 << 20);
 }
 
 /* ---- names ---- */
 
 static bool is_same_form(fixture *x, const hn_form *a, const hn_form *b) {
     hn_kernel_code code[2];
-    EXPECT_OK(hn_target_print_form(x->of.target, a, &x->arena, &x->arena, &code[0]));
-    EXPECT_OK(hn_target_print_form(x->of.target, b, &x->arena, &x->arena, &code[1]));
+    EXPECT_OK(hn_target_print_form(x->of.target, a, &x->m.arena, &x->m.arena, &code[0]));
+    EXPECT_OK(hn_target_print_form(x->of.target, b, &x->m.arena, &x->m.arena, &code[1]));
     return hn_str_eq(code[0].text, code[1].text) && code[0].grain == code[1].grain;
 }
 
 /* All forms at some sizes; each by its name where other sizes are expected. */
 static void check_names(fixture *x, const hn_ref_sizes *sizes, const hn_ref_sizes *others) {
     hn_variants set;
-    EXPECT_OK(hn_variants_list(&x->of, sizes, 0, &x->arena, &set));
+    EXPECT_OK(hn_variants_list(&x->of, sizes, 0, &x->m.arena, &set));
     EXPECT(set.count > 0);
     for (uint32_t k = 0; k < set.count; k++) {
         const hn_variant *v = &set.items[k];
         hn_variant again = {.form = NULL};
         double ns = 0;
         for (uint32_t s = 0; others && s < others->count; s++)
-            hn_sym_set_hint(x->d.sym, others->symbols[s], others->values[s]);
-        EXPECT_OK(hn_variant_named(&x->of, &v->name, &x->arena, &again));
+            hn_sym_set_hint(x->m.d.sym, others->symbols[s], others->values[s]);
+        EXPECT_OK(hn_variant_named(&x->of, &v->name, &x->m.arena, &again));
         EXPECT(again.form && hn_form_name_eq(&again.name, &v->name));
         if (!again.form || !is_same_form(x, v->form, again.form))
             HN_TEST_FAIL(HN_STR_FMT " " HN_STR_FMT " is another form", HN_STR_ARG(v->name.name),
@@ -143,7 +116,7 @@ TEST(names_that_are_none) {
     hn_variant v;
     begin(&x, subjects[0], &host);
 #define NAMED(kind, text)                                                                          \
-    hn_variant_named(&x.of, &(hn_form_name){hn_str_of(kind), hn_str_of(text)}, &x.arena, &v)
+    hn_variant_named(&x.of, &(hn_form_name){hn_str_of(kind), hn_str_of(text)}, &x.m.arena, &v)
     EXPECT_ERROR(NAMED("looped", ""), HN_NOT_FOUND, "no form of a CPU is called 'looped'");
     EXPECT_ERROR(NAMED("tiles", ""), HN_NOT_FOUND, "no form 'tiles'; it has rows");
     EXPECT_ERROR(NAMED("rows", "width=8"), HN_INVALID_ARGUMENT, "no parameter 'width=8'");
@@ -172,7 +145,7 @@ static void race(fixture *x, const hn_form *const *forms, uint32_t count) {
     const hn_forms_options options = {
         .forms = forms, .count = count, .threads = 2, .bench = &bench};
     hn_bench_report *report = NULL;
-    EXPECT_OK(hn_forms_bench(&x->d, x->of.target, x->of.kernel, &options, &report));
+    EXPECT_OK(hn_forms_bench(&x->m.d, x->of.target, x->of.kernel, &options, &report));
     for (uint32_t k = 0; report && k < report->count; k++)
         if (report->results[k].state == HN_BENCH_DROPPED)
             HN_TEST_FAIL("%s %s: %s", report->results[k].name, forms[k]->parameters,
@@ -188,16 +161,16 @@ TEST(all_forms_and_their_neighbours_are_right) {
         hn_variants set;
         uint32_t count = 0;
         begin(&x, subjects[s], &host);
-        EXPECT_OK(hn_variants_list(&x.of, NULL, 0, &x.arena, &set));
+        EXPECT_OK(hn_variants_list(&x.of, NULL, 0, &x.m.arena, &set));
         for (uint32_t k = 0; k < set.count; k++) {
             hn_form_name *names = NULL;
             uint32_t near = 0;
             forms[count++] = set.items[k].form;
             if (k % 3) continue;
-            EXPECT_OK(hn_variant_neighbours(&x.of, &set.items[k].name, &x.arena, &names, &near));
+            EXPECT_OK(hn_variant_neighbours(&x.of, &set.items[k].name, &x.m.arena, &names, &near));
             for (uint32_t n = 0; n < near && count + set.count - k < NAMES_MAX; n++) {
                 hn_variant v = {.form = NULL};
-                EXPECT_OK(hn_variant_named(&x.of, &names[n], &x.arena, &v));
+                EXPECT_OK(hn_variant_named(&x.of, &names[n], &x.m.arena, &v));
                 if (v.form) forms[count++] = v.form;
             }
         }
@@ -212,7 +185,7 @@ static hn_kernel_identity identity_of(const char *statements) {
     fixture x;
     hn_kernel_identity id = {.symbol_count = 0};
     begin(&x, statements, &host);
-    EXPECT_OK(hn_kernel_identify(&x.of, &x.arena, &id));
+    EXPECT_OK(hn_kernel_identify(&x.of, &x.m.arena, &id));
     end(&x);
     return id;
 }
@@ -255,9 +228,9 @@ TEST(sizes_are_hints_and_powers_of_four) {
     hn_kernel_identity id;
     hn_variant_sizes sizes;
     begin(&x, two_symbols, &host);
-    hn_sym_set_hint(x.d.sym, symbol(&x, "s0"), 7);
-    EXPECT_OK(hn_kernel_identify(&x.of, &x.arena, &id));
-    EXPECT_OK(hn_variant_sizes_list(&x.of, &id, NULL, &x.arena, &sizes));
+    hn_sym_set_hint(x.m.d.sym, symbol(&x, "s0"), 7);
+    EXPECT_OK(hn_kernel_identify(&x.of, &x.m.arena, &id));
+    EXPECT_OK(hn_variant_sizes_list(&x.of, &id, NULL, &x.m.arena, &sizes));
     const uint32_t first = id.symbols[0] == symbol(&x, "s0") ? 0 : 1;
     EXPECT(sizes.count > 8 && sizes.count <= HN_VARIANT_SAMPLES);
     EXPECT_INT(sizes.values[first], 7);
@@ -278,9 +251,9 @@ TEST(sizes_that_a_caller_names) {
     const hn_size_hint items[] = {{hn_str_of("s0"), rows, 3}, {hn_str_of("s1"), columns, 2}},
                        wrong[] = {{hn_str_of("s0"), bad, 1}};
     begin(&x, two_symbols, &host);
-    EXPECT_OK(hn_kernel_identify(&x.of, &x.arena, &id));
+    EXPECT_OK(hn_kernel_identify(&x.of, &x.m.arena, &id));
     EXPECT_OK(hn_variant_sizes_list(&x.of, &id, &(hn_size_hints){.items = items, .count = 2},
-                                    &x.arena, &sizes));
+                                    &x.m.arena, &sizes));
     EXPECT_INT(sizes.count, 6);
     const bool turned = id.symbols[0] != symbol(&x, "s0");
     for (uint32_t r = 0; r < 3; r++)
@@ -289,7 +262,7 @@ TEST(sizes_that_a_caller_names) {
                               : sets_with(&sizes, rows[r], columns[c]),
                        1);
     EXPECT_ERROR(hn_variant_sizes_list(&x.of, &id, &(hn_size_hints){.items = wrong, .count = 1},
-                                       &x.arena, &sizes),
+                                       &x.m.arena, &sizes),
                  HN_INVALID_ARGUMENT, "'s0' cannot be 301: it is from 2 to 300");
     end(&x);
 }
@@ -305,9 +278,9 @@ TEST(a_table_of_what_is_expected) {
     hn_choice_made made;
     uint32_t order[HN_VARIANTS_MAX];
     begin(&x, two_symbols, &host);
-    EXPECT_OK(hn_kernel_identify(&x.of, &x.arena, &id));
-    EXPECT_OK(hn_variant_sizes_list(&x.of, &id, NULL, &x.arena, &sizes));
-    EXPECT_OK(hn_variants_over(&x.of, &sizes, 2, &x.arena, &set));
+    EXPECT_OK(hn_kernel_identify(&x.of, &x.m.arena, &id));
+    EXPECT_OK(hn_variant_sizes_list(&x.of, &id, NULL, &x.m.arena, &sizes));
+    EXPECT_OK(hn_variants_over(&x.of, &sizes, 2, &x.m.arena, &set));
     EXPECT(set.count >= 2 && set.count <= HN_VARIANTS_MAX);
     for (uint32_t k = 0; k < sizes.count; k++) {
         uint64_t seen = 0;
@@ -319,8 +292,8 @@ TEST(a_table_of_what_is_expected) {
         }
         EXPECT(seen == ((uint64_t)1 << set.count) - 1);
     }
-    EXPECT_OK(hn_variants_times(&set, &x.arena, &times));
-    EXPECT_OK(hn_choice_make(&times, &x.arena, &made));
+    EXPECT_OK(hn_variants_times(&set, &x.m.arena, &times));
+    EXPECT_OK(hn_choice_make(&times, &x.m.arena, &made));
     for (uint32_t k = 0; k < sizes.count; k++) {
         int64_t at[HN_CHOICE_AXES] = {0};
         for (uint32_t a = 0; a < made.table.head.axis_count; a++)
@@ -337,7 +310,7 @@ TEST(forms_of_a_gpu) {
     begin(&x, subjects[0], &(hn_compile_options){.threads = 2, .target = "sm_90a"});
     check_names(&x, NULL, NULL);
     hn_kernel_identity id;
-    EXPECT_OK(hn_kernel_identify(&x.of, &x.arena, &id));
+    EXPECT_OK(hn_kernel_identify(&x.of, &x.m.arena, &id));
     EXPECT(id.is_tunable);
     end(&x);
 }

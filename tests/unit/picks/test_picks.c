@@ -266,6 +266,22 @@ TEST(a_damaged_entry_is_no_record) {
     stack_close(&s);
 }
 
+/* How many records of the first kernel there are; and the size of the first of them. */
+static uint32_t count_found(hn_cache *cache, int64_t *out_first) {
+    hn_arena arena;
+    hn_tuning_list out;
+    hn_picks_place place;
+    hn_arena_init(&arena);
+    hn_tuning_list_init(&out, &arena);
+    const hn_picks picks = {.cache = cache};
+    const hn_picks_wanted w = wanted(1);
+    EXPECT_OK(hn_picks_find(&picks, &w, &out, &place));
+    const uint32_t count = out.count;
+    *out_first = count ? out.items[0].sizes[0] : -1;
+    hn_arena_deinit(&arena);
+    return count;
+}
+
 TEST(ten_thousand_sizes_are_bounded) {
     enum { BATCH = 1000, BATCHES = 10 };
     static hn_form_timing forms[BATCH][3];
@@ -284,17 +300,9 @@ TEST(ten_thousand_sizes_are_bounded) {
     EXPECT_OK(hn_store_usage_get(s.store, &usage));
     EXPECT_INT(usage.entries[HN_STORE_TUNING], 1);
     EXPECT(usage.bytes[HN_STORE_TUNING] < 512 << 10);
-    hn_arena arena;
-    hn_tuning_list out;
-    hn_picks_place place;
-    hn_arena_init(&arena);
-    hn_tuning_list_init(&out, &arena);
-    const hn_picks picks = {.cache = &s.cache};
-    const hn_picks_wanted w = wanted(1);
-    EXPECT_OK(hn_picks_find(&picks, &w, &out, &place));
-    EXPECT_INT(out.count, HN_PICKS_SIZES_MAX);
-    EXPECT_INT(out.items[0].sizes[0], BATCH * BATCHES - 1); /* the newest stayed */
-    hn_arena_deinit(&arena);
+    int64_t newest;
+    EXPECT_INT(count_found(&s.cache, &newest), HN_PICKS_SIZES_MAX);
+    EXPECT_INT(newest, BATCH * BATCHES - 1);
     stack_close(&s);
 }
 
@@ -331,16 +339,8 @@ TEST(two_processes_lose_nothing) {
         EXPECT_INT(waitpid(children[k], &how, 0), children[k]);
         EXPECT_INT(how, 0);
     }
-    hn_arena arena;
-    hn_tuning_list out;
-    hn_picks_place place;
-    hn_arena_init(&arena);
-    hn_tuning_list_init(&out, &arena);
-    const hn_picks picks = {.cache = &s.cache};
-    const hn_picks_wanted w = wanted(1);
-    EXPECT_OK(hn_picks_find(&picks, &w, &out, &place));
-    EXPECT_INT(out.count, WRITERS * WRITES);
-    hn_arena_deinit(&arena);
+    int64_t newest;
+    EXPECT_INT(count_found(&s.cache, &newest), WRITERS * WRITES);
     stack_close(&s);
 }
 
