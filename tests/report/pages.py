@@ -101,7 +101,7 @@ def test_numbers(b):
     check({kernel["name"] for kernel in object_["kernels"]} >= {step["name"] for step in steps if step["kind"] == "kernel"}, "each kernel has a text")
     for limit in object_["roofline"]["steps"]:
         check(limit["ns"] > 0 and limit.get("lost_ns", 0) <= limit["ns"], f"a limit: {limit}")
-    same([one["name"] for one in object_["passes"]], ["functionalize", "decompose", "cse", "fold", "patterns", "dce"], "passes")
+    same([one["name"] for one in object_["passes"]], ["functionalize", "decompose", "cse", "fold", "patterns", "dce", "weights"], "passes")
     same((object_["passes"][0]["nodes_before"], object_["passes"][-1]["nodes_after"]), (counters["nodes_imported"], counters["nodes"]), "nodes of the passes")
     check(any(limit.get("ideal_ns", 0) > 0 for limit in object_["roofline"]["steps"]), "steps have limits")
     opened(b, "model.html")
