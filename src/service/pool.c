@@ -248,8 +248,9 @@ static void remove_old_scratch(hn_pool *p) {
 }
 
 /* The time during which the program was stopped does not count: workers may have been stopped with
- * it. */
-static void extend_deadlines(hn_pool *p, int64_t late_ns) {
+ * it. A wait that began at `begun_ns` was to end at `wakes_ns`, or at once if that had passed. */
+static void extend_deadlines(hn_pool *p, int64_t begun_ns, int64_t wakes_ns) {
+    int64_t due_ns = wakes_ns > begun_ns ? wakes_ns : begun_ns, late_ns = hn_now_ns() - due_ns;
     for (int i = 0; i < p->count && late_ns > OVERSLEPT_MS * 1000000LL; i++)
         if (p->workers[i].deadline_ns) p->workers[i].deadline_ns += late_ns;
 }
@@ -273,9 +274,9 @@ static void run_once(hn_pool *p) {
     remove_old_scratch(p);
     hn_core_publish(p->core);
     hn_core_report_slow(p->core);
-    int64_t wakes_ns = next_wake_ns(p);
+    int64_t wakes_ns = next_wake_ns(p), begun_ns = hn_now_ns();
     int count = epoll_wait(p->core->pool_fds[HN_POOL_SET], events, EVENTS, ms_until(wakes_ns));
-    if (wakes_ns != INT64_MAX) extend_deadlines(p, hn_now_ns() - wakes_ns);
+    if (wakes_ns != INT64_MAX) extend_deadlines(p, begun_ns, wakes_ns);
     read_requests(p);
     for (int i = 0; i < count; i++) handle_event(p, &events[i]);
     for (int i = 0; i < p->count; i++)

@@ -189,6 +189,30 @@ TEST(what_left_the_session_of_a_killed_worker_is_killed) {
                         HN_TOOLCHAIN, "was killed by signal 9");
 }
 
+/* To give the first job to its worker takes longer than jobs are given out at a stretch, so the
+ * second one waits for the next look, which is due at once. */
+TEST(a_time_limit_holds_while_jobs_wait_to_be_given_out) {
+    enum { LONG_BYTES = 32 << 20, LINE_BYTES = 64 };
+    static const char head[] = "int x; /* HANG */\n";
+    char *text = malloc(LONG_BYTES + 1);
+    begin();
+    hn_service *service = service_open((hn_service_options){.job_timeout_ms = 3000});
+    hn_scope *scope = scope_open(service);
+    wait_ready(service, 2);
+    for (int i = 0; i < LONG_BYTES; i++) text[i] = i % LINE_BYTES ? ' ' : '\n';
+    memcpy(text, head, strlen(head));
+    text[LONG_BYTES] = 0;
+    hn_future *guilty = submit(scope, text), *good = submit(scope, fine);
+    EXPECT_OK(hn_future_wait(good, 20000, NULL));
+    EXPECT_ERROR(hn_future_wait(guilty, 20000, NULL), HN_TIMEOUT,
+                 "the compiler ran longer than 3000 ms");
+    EXPECT_INT(strays_left(), 0);
+    hn_scope_destroy(scope);
+    hn_service_destroy(service);
+    end();
+    free(text);
+}
+
 TEST(nothing_of_a_job_goes_on_after_it) {
     begin();
     hn_service *service = service_open((hn_service_options){.threads = 2});
