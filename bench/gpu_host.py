@@ -98,7 +98,7 @@ def main():
     parser.add_argument("-o", "--output", type=pathlib.Path)
     options = parser.parse_args()
     head = {"what": "host", "date": time.strftime("%Y-%m-%d %H:%M", time.gmtime()), "torch": torch.__version__, "machine": gpu_kernels.clocks(), "device": options.device,
-            "command": gpu_kernels.own_options()}
+            "commit": gpu_kernels.commit(), "command": gpu_kernels.own_options()}
     lines = [head]
     for name, function in (("one kernel", one_kernel), (f"chain of {CHAIN}", chain)):
         lines.append(measure(options, name, function))

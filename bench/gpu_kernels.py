@@ -539,6 +539,15 @@ def clocks():
     return done.stdout.strip().split("\n")[0] if done and done.returncode == 0 else ""
 
 
+def commit():
+    """Of the tree that is measured: a pack has it in a file."""
+    about = pathlib.Path(__file__).resolve().parents[1] / "about.txt"
+    if about.exists():
+        return about.read_text().strip().removeprefix("commit ")
+    done = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=about.parent, capture_output=True, text=True, check=False) if shutil.which("git") else None
+    return done.stdout.strip() if done and done.returncode == 0 else None
+
+
 def own_options():
     """The command line without what bench/gpu.sh adds: the part, and files of this machine."""
     words, kept = iter(sys.argv[1:]), []
@@ -557,7 +566,7 @@ def run_rows(options, rows, helpers):
     measured = henry_lines if options.who == "henry" else inductor_lines
     options.big_copy_gbs = 2 * big / copy_us(2, 2 * big, options.device) / 1e3
     head = {"what": "kernels" if options.who == "henry" else "inductor", "date": time.strftime("%Y-%m-%d %H:%M", time.gmtime()), "torch": torch.__version__, "machine": clocks(),
-            "device": options.henry_device, "big_copy_gbs": options.big_copy_gbs, "command": own_options(), "rows": [row.title for row in all_rows(options.tiny)]}
+            "device": options.henry_device, "big_copy_gbs": options.big_copy_gbs, "command": own_options(), "commit": commit(), "rows": [row.title for row in all_rows(options.tiny)]}
     print(f"{head['machine'] or options.device}, torch {torch.__version__}: a copy of {2 * big >> 20} MiB moves {options.big_copy_gbs:.0f} GB/s", flush=True)
     lines = []
     with torch.no_grad():

@@ -3,7 +3,8 @@
     gpu_table.py DIRECTORY... -o RESULTS.md [--counts]
 
 What later lines, and later folders, say of a row replaces what earlier ones said. Prints the figures that were asked for, each beside what was measured, those that
-were reached first; --counts: only how many. Those that were not measured are in RESULTS.md. RESULTS.md, kept as bench/RESULTS-H200.md, gets these and the tables behind them.
+were reached first; --counts: only how many. Those that were not measured are in RESULTS.md. RESULTS.md, kept as bench/RESULTS-H200.md, gets these and the tables behind them;
+what is there from the heading "Which commit" on is written by hand, and stays. bench/h200/ has results that newer runs did not measure again: name it first.
 """
 
 import argparse
@@ -21,6 +22,7 @@ NO_BANDWIDTH = ("sort", "top_50")  # compared with Inductor alone
 CONTESTANTS = ("henry", "inductor", "eager", "default", "max-autotune", "profile")
 PARTS = {"kernels": ["kernels", "inductor"], "models": ["models"], "host": ["host"], "profile": ["profile"]}  # and their files
 NONE = "not measured"
+BY_HAND = "## Which commit"  # from this heading on, a page is written by hand
 
 HOST_US = {"one kernel": 1, "chain of 20": 3}  # above the same launches by the driver alone
 
@@ -36,13 +38,14 @@ def merged(old, new):
 
 
 def load(directories, parts):
-    """Heads in order, and what is known of each row."""
+    """Heads in order, and what is known of each row; with the commit of its head, if that is known."""
     heads, lines = [], {}
     for path in (directory / f"gpu_{part}.jsonl" for directory in directories for part in parts):
         for entry in map(json.loads, path.read_text().splitlines() if path.exists() else []):
             if "what" in entry:
                 heads.append(entry)
             else:
+                entry["commit"] = heads[-1].get("commit") if heads else None
                 lines[name_of(entry)] = merged(lines.get(name_of(entry), {}), entry)
     return heads, list(lines.values())
 
@@ -159,12 +162,13 @@ def host_figures(lines):
         if "turns" not in line:
             continue
         turns, asked = line["turns"], HOST_US[line["host"]]
+        name = line["host"] + (f", on {line['commit']}" if line["commit"] else "")
         beside = f"; torch.compile {line['inductor_waited_us']:.1f} in all" if "inductor_waited_us" in line else ""
         behind = f"above its {turns['launches']} launches and a wait by the driver alone{beside}"
-        yield f"{line['host']}: ns of the host for a launch, above the driver's", "100", number(turns["launch_above_ns"], ".0f"), turns["launch_above_ns"] <= 100
-        yield f"{line['host']}: us of a call with tensors on the device, {behind}", str(asked), number(turns["call_above_us"]), turns["call_above_us"] <= asked
+        yield f"{name}: ns of the host for a launch, above the driver's", "100", number(turns["launch_above_ns"], ".0f"), turns["launch_above_ns"] <= 100
+        yield f"{name}: us of a call with tensors on the device, {behind}", str(asked), number(turns["call_above_us"]), turns["call_above_us"] <= asked
         if "call_us" in line:
-            yield f"{line['host']}: us of a call with copies, {behind}", "", number(line["call_us"] - turns["bare_call_us"]), True
+            yield f"{name}: us of a call with copies, {behind}", "", number(line["call_us"] - turns["bare_call_us"]), True
 
 
 # --- the tables behind them ---
@@ -265,7 +269,8 @@ def page(parts):
     for h in (head for heads, _ in parts.values() for head in heads):
         copy = f"; a large copy moves {h['big_copy_gbs']:.0f} GB/s" if "big_copy_gbs" in h else ""
         link = f"; the link moves {h['link_gbs']:.1f} GB/s to the device" if h.get("link_gbs") else ""
-        yield f"- {h['date']}, {h['machine'] or h['device']}, torch {h['torch']}{copy}{link}: `bench/gpu.sh {(h['what'] + ' ' + h['command']).strip()}`"
+        commit = f"commit {h['commit']}, " if h.get("commit") else ""
+        yield f"- {h['date']}, {commit}{h['machine'] or h['device']}, torch {h['torch']}{copy}{link}: `bench/gpu.sh {(h['what'] + ' ' + h['command']).strip()}`"
     yield "\n## Figures asked for\n"
     yield markdown(["what", "asked", "measured", "reached"], [(w, a, g, reached_text(a, r)) for w, a, g, r in figures(parts)])
     if kernels:
@@ -281,6 +286,13 @@ def page(parts):
     failed = [text for _, lines in parts.values() for text in failures(lines)]
     if failed:
         yield "## Failed\n\n" + "\n".join(failed) + "\n"
+
+
+def by_hand(path):
+    """What somebody has written below the tables of an earlier page."""
+    text = path.read_text() if path.exists() else ""
+    begin = text.find("\n" + BY_HAND)
+    return text[begin:] if begin >= 0 else ""
 
 
 def print_figures(found, only_counts):
@@ -299,7 +311,7 @@ def main():
     parser.add_argument("--counts", action="store_true")
     options = parser.parse_args()
     parts = {name: load(options.directories, files) for name, files in PARTS.items()}
-    options.output.write_text("\n".join(page(parts)))
+    options.output.write_text("\n".join(page(parts)) + by_hand(options.output))
     print_figures(figures(parts), options.counts)
 
 

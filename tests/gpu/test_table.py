@@ -46,7 +46,7 @@ def models():
 
 
 def host():
-    yield {"what": "host"} | RUN
+    yield {"what": "host", "commit": "abc1234"} | RUN
     yield {"host": "one kernel", "kernels": 1, "submit_us": 3.05, "call_there_us": 8.9, "call_us": 15.0, "inductor_waited_us": 44.0, "turns": {
         "launches": 1, "launch_ns": 3050, "bare_launch_ns": 2990, "launch_above_ns": 50, "call_us": 8.9, "bare_call_us": 8.0, "call_above_us": 0.9, "apart_above_us": 1.2}}
 
@@ -72,8 +72,14 @@ EXPECTED = [
     ("gpt2_4x256, GB/s, upload", "50.0", True),
     ("gpt2_4x256, peak memory", "1.22", False),
     ("resnet50_8", gpu_table.NONE, False),
-    ("one kernel: ns", "50", True),
-    ("one kernel: us of a call with tensors on the device", "0.90", True),
+    ("one kernel, on abc1234: ns", "50", True),
+    ("one kernel, on abc1234: us of a call with tensors on the device", "0.90", True),
+]
+
+IN_PAGE = [
+    "| k | mul | 2 | 300.0 | 1.00 | 143.1 | 0.50 |",
+    "- sort f32 4096x4096, inductor: no",
+    "- 2026-01-01 00:00, commit abc1234, ",
 ]
 
 
@@ -93,12 +99,15 @@ def main():
     parts = {name: gpu_table.load([folder], files) for name, files in gpu_table.PARTS.items()}
     wrong = list(differences(gpu_table.figures(parts)))
     page = "\n".join(gpu_table.page(parts))
-    wrong += [f"RESULTS.md has no line {text!r}" for text in ("| k | mul | 2 | 300.0 | 1.00 | 143.1 | 0.50 |", "- sort f32 4096x4096, inductor: no") if text not in page]
+    wrong += [f"RESULTS.md has no {text!r}" for text in IN_PAGE if text not in page]
     if "softmax bf16 16384x8192, henry: no" in page:
         wrong.append("a row that was measured again is still among those that failed")
+    (folder / "RESULTS.md").write_text("old tables\n\n## Which commit\n\nby hand\n")
+    if gpu_table.by_hand(folder / "RESULTS.md") != "\n## Which commit\n\nby hand\n":
+        wrong.append("what was written by hand is lost")
     if gpu_table.names_with([folder], "max-autotune") != {"gpt2_4x256"} or gpu_table.names_with([folder], "inductor_us") != {SOFTMAX}:
         wrong.append("names_with finds other rows")
-    print("\n".join(wrong + [f"{len(EXPECTED) + 5 - len(wrong)} passed, {len(wrong)} failed"]))
+    print("\n".join(wrong + [f"{len(EXPECTED) + len(IN_PAGE) + 4 - len(wrong)} passed, {len(wrong)} failed"]))
     return bool(wrong)
 
 
