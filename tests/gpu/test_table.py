@@ -14,6 +14,7 @@ import gpu_table  # noqa: E402  # pylint: disable=wrong-import-position
 MIB = 1 << 20
 RUN = {"date": "2026-01-01 00:00", "torch": "0", "machine": "", "device": "cuda", "command": ""}
 SOFTMAX, SWEEP, SORT, LATE = "softmax bf16 16384x8192", "sweep_softmax bf16 524288x128", "sort f32 4096x4096", "layer_norm bf16 8192x8192"
+TOP, BROKEN = "top_50 f32 65536x256", "sum_rows bf16 16384x8192"
 
 
 def row(name, title, **more):
@@ -27,12 +28,15 @@ def kernels():
     yield row("softmax", SOFTMAX, henry_us=280, henry_kernels=1, copy_us=268.4, big_copy_gbs=1000, right=True, error=0.0, eager_error=0.0)
     yield row("sweep_softmax", SWEEP, henry_us=500, henry_kernels=1, copy_us=268.4, big_copy_gbs=1000, right=True, error=0.0, eager_error=0.0)
     yield row("sort", SORT, henry_us=1000, henry_kernels=1, big_copy_gbs=1000, right=True, error=0.0, eager_error=0.0)
+    yield row("sum_rows", BROKEN, henry_failed="no", big_copy_gbs=1000)
 
 
 def inductor():
     yield {"what": "inductor", "big_copy_gbs": 990} | RUN
     yield row("softmax", SOFTMAX, inductor_us=300, inductor_kernels=1, inductor_copy_gbs=990)
     yield row("sort", SORT, inductor_failed="no")
+    yield row("top_50", TOP, inductor_us=300, inductor_kernels=0, inductor_copy_gbs=990)
+    yield row("sum_rows", BROKEN, inductor_us=300, inductor_kernels=1, inductor_copy_gbs=990)
 
 
 def models():
@@ -64,6 +68,9 @@ EXPECTED = [
     (SWEEP + ", part of a copy", "0.54", False),
     (SWEEP + ", times Inductor", gpu_table.NONE, False),
     (SORT + ", times Inductor", "failed", False),
+    (TOP + ", times Inductor", gpu_table.NONE, False),
+    (BROKEN + ", part of the copy", "failed", False),
+    (BROKEN + ", times Inductor", "failed", False),
     (LATE, gpu_table.NONE, False),
     ("gpt2_4x256, ms, steady; torch.compile default 2.10", "2.00", True),
     ("gpt2_4x256, ms, steady, CUDA graphs; torch.compile max-autotune 1.70", "1.80", False),
@@ -76,9 +83,14 @@ EXPECTED = [
     ("one kernel, on abc1234: us of a call with tensors on the device", "0.90", True),
 ]
 
+# What was not run is neither reached nor missed, nor has it failed.
 IN_PAGE = [
     "| k | mul | 2 | 300.0 | 1.00 | 143.1 | 0.50 |",
     "- sort f32 4096x4096, inductor: no",
+    f"| {TOP}, times Inductor | 1 | not measured |  |",
+    f"| {TOP} | 256 | not measured |",
+    f"| {BROKEN} | 256 | failed |",
+    f"| {BROKEN}, part of the copy bandwidth | 0.92 | failed | **no** |",
     "- 2026-01-01 00:00, commit abc1234, ",
 ]
 
@@ -105,7 +117,7 @@ def main():
     (folder / "RESULTS.md").write_text("old tables\n\n## Which commit\n\nby hand\n")
     if gpu_table.by_hand(folder / "RESULTS.md") != "\n## Which commit\n\nby hand\n":
         wrong.append("what was written by hand is lost")
-    if gpu_table.names_with([folder], "max-autotune") != {"gpt2_4x256"} or gpu_table.names_with([folder], "inductor_us") != {SOFTMAX}:
+    if gpu_table.names_with([folder], "max-autotune") != {"gpt2_4x256"} or gpu_table.names_with([folder], "inductor_us") != {SOFTMAX, TOP, BROKEN}:
         wrong.append("names_with finds other rows")
     print("\n".join(wrong + [f"{len(EXPECTED) + len(IN_PAGE) + 4 - len(wrong)} passed, {len(wrong)} failed"]))
     return bool(wrong)
