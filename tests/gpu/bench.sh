@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tries the benchmarks of a GPU where there is none: the tables, the program that is timed, on the CPU and on the stand-in for CUDA's driver, and,
+# Tries the benchmarks of a GPU where there is none, and the pack's program of all programs: the tables, the program that is timed, on the CPU and on the stand-in for CUDA's driver, and,
 # if there is PyTorch (PYTHON names a Python), all of bench/gpu.sh with tiny shapes and a limit.
 #     tests/gpu/bench.sh       after tools/gpu_pack.sh; BUILD names the build folder
 set -u
@@ -19,6 +19,17 @@ subject() { timeout 100 "$build/gpu-pack/bin/bench_gpu_subject" --rotate 0 --sec
 # told CONDITION: of `told`, what the subject has said
 told() { "$python" -c "import json, sys; told = json.load(open(sys.argv[1])); sys.exit(not ($1))" "$work/subject.json"; }
 told_or_fail() { if told "$1"; then pass; else fail "not so: $1: $(cat "$work/subject.json" "$work/subject.err")"; fi; }
+
+# The pack's programs are one: by a link, by its first argument, or not at all; a copy that has lost the links makes them.
+try_programs() {
+    local bin=$build/gpu-pack/bin
+    if [ "$("$bin/henry" --version)" = "$("$bin/programs" henry --version)" ]; then pass; else fail "programs: a link and the first argument are not the same"; fi
+    "$bin/programs" nobody 2>"$work/nobody"
+    if [ $? = 2 ] && grep -q "no program is called 'nobody'" "$work/nobody"; then pass; else fail "programs: 'nobody' is a program"; fi
+    mkdir -p "$work/copy/bin" && cp "$bin/programs" "$work/copy/bin/"
+    # shellcheck source=tests/gpu/environment.sh
+    if (cd "$work/copy" && . "$OLDPWD/tests/gpu/environment.sh" && [ "$(find bin -type l | wc -l)" = "$(bin/programs --names | wc -l)" ]); then pass; else fail "programs: links are not made again"; fi
+}
 
 try_table() { mkdir "$work/table" && "$python" tests/gpu/test_table.py "$work/table"; }
 
@@ -53,6 +64,7 @@ try_all() {
 }
 
 try_table
+try_programs
 try_subject
 try_all
 echo "$passed passed, $failed failed, $skipped skipped"

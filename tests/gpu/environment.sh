@@ -6,7 +6,9 @@
 root=$PWD
 if [ -d bin ]; then
     build=$root/bin
-    chmod +x bin/* 2>/dev/null || true # a copy may have lost it
+    # A copy may have lost these: the right to run, and links.
+    chmod +x bin/* 2>/dev/null || true
+    for name in $(bin/programs --names); do [ -e "bin/$name" ] || ln -s programs "bin/$name"; done
 else
     build=${HENRY_TEST_BUILD:-$root/build}
 fi

@@ -101,7 +101,8 @@ part_graphs() {
 
 # Some cases of each file under a tool of compute-sanitizer, in a few processes: all together about every 50th.
 sanitizer() {
-    local program options="" processes=4 every=$((50 * sample))
+    local program options="" processes=4 every=$((50 * sample)) cases=$build/run_cases
+    [ ! -e "$build/programs" ] || cases="$build/programs run_cases" # a tool may call what a link leads to by that name
     program=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null)
     if [ "$kind" != cuda ] || [ -z "$program" ]; then
         echo "skipped: compute-sanitizer $([ "$kind" = cuda ] && echo "is not installed" || echo "is for CUDA")"
@@ -112,7 +113,7 @@ sanitizer() {
     [ "$1" = memcheck ] && options="--report-api-errors no"
     for k in $(seq 0 $((processes - 1))); do
         echo "under_tool $program --tool $1 $options --error-exitcode 99 --target-processes application-only --print-limit 5" \
-            "$build/run_cases --compiled ${target[*]} --part $((1 + 7 * k))/$((processes * every))"
+            "$cases --compiled ${target[*]} --part $((1 + 7 * k))/$((processes * every))"
     done | run_programs
 }
 # Counts of the program, then what the tool has found, as failures; so is a program that has not come to its counts.
