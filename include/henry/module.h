@@ -414,6 +414,14 @@ HN_API hn_status hn_module_weights_replace(hn_module *module, const hn_named_ten
  * unsupported if the compiler folded the values of any weight into the program. */
 HN_API hn_status hn_module_weights_load(hn_module *module, const char *path) HN_MUST_USE;
 
+/* What the program computes from weights alone, as a module: to list its steps and to add hooks to.
+ * It runs when the module is opened and when weights are exchanged, and cannot be run by itself.
+ * NULL: there is no such thing. Owns: it is a part of `module`. */
+HN_API hn_module *hn_module_weights_program(const hn_module *module);
+/* Runs that program again, for its hooks; the weights stay as they are. Runs that have begun are not
+ * disturbed. Without such a program it does nothing. Errors: as hn_module_weights_replace. */
+HN_API hn_status hn_module_weights_recompute(hn_module *module) HN_MUST_USE;
+
 /* ---- steps, one by one ----
  *
  * A hook is called before and after every step of a run: for profilers, checks and debuggers.
@@ -460,6 +468,9 @@ typedef struct hn_step_info {
      * how many, and its form: "rows". Of others 0, 1 and "". */
     uint32_t variant, variant_count;
     const char *form;
+    /* "": the steps of the model. "weights": those of hn_module_weights_program, which have numbers of
+     * their own, and so do its runs */
+    const char *program;
 } hn_step_info;
 
 /* Memory that a step reads or writes, and the tensor in it. Units: sizes and strides in

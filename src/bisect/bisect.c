@@ -39,6 +39,7 @@ hn_finding *hn_bisection_add(hn_bisection *b, hn_finding_kind kind) {
                       .source = HN_STR(""),
                       .other = HN_STR(""),
                       .step = HN_STR(""),
+                      .program = HN_STR(""),
                       .why = HN_STR("")};
     return f;
 }

@@ -28,7 +28,8 @@ typedef struct hn_finding {
     hn_str pass, rule;
     hn_str node, source; /* of the model */
     hn_str other;        /* a second node that the rule has brought together with it */
-    hn_str step;         /* kernel or operation */
+    hn_str step;         /* kernel or operation, */
+    hn_str program;      /* of this program: hn_step_info.program */
     uint32_t number;     /* of the rewrite or fusion among `total`, from 1; of the step, from 0 */
     uint32_t total;
     hn_str why; /* the difference */

@@ -32,9 +32,11 @@ typedef struct repro {
     hn_build *b;
     const hn_repro_options *options;
     hn_arena arena;
-    hn_run_lines lines;
-    const hn_line *line; /* NULL: not met yet */
-    hn_wlaunch launch;   /* of the variant that ran, and its kernel */
+    hn_run_lines programs[HN_RUN_PROGRAMS_MAX];
+    uint32_t program_count;
+    const hn_run_lines *lines; /* of the program that has the kernel */
+    const hn_line *line;       /* NULL: not met yet */
+    hn_wlaunch launch;         /* of the variant that ran, and its kernel */
     hn_wkernel kernel;
     uint32_t step, count;
     kept *operands;
@@ -44,9 +46,11 @@ typedef struct repro {
 
 /* --- what the kernel is given --- */
 
+/* "k_71b22e4774f430de", "3", or "weights:3" for a step of the program of weights. */
 static bool is_wanted(const repro *r, const hn_step_info *step) {
-    char number[16];
-    snprintf(number, sizeof number, "%" PRIu32, step->index);
+    char number[32];
+    snprintf(number, sizeof number, "%s%s%" PRIu32, step->program, *step->program ? ":" : "",
+             step->index);
     return hn_str_eq(r->options->kernel, hn_str_of(step->name)) ||
            hn_str_eq(r->options->kernel, hn_str_of(number));
 }
@@ -74,9 +78,10 @@ static hn_status before(void *user, const hn_step_info *step, uint64_t *note) {
     repro *r = user;
     (void)note;
     if (r->line || !is_wanted(r, step)) return NULL;
-    if (step->kind != HN_MODULE_STEP_KERNEL || step->index >= r->lines.count)
+    r->lines = hn_run_lines_of(r->programs, r->program_count, step);
+    if (step->kind != HN_MODULE_STEP_KERNEL || step->index >= r->lines->count)
         return HN_ERROR(HN_UNSUPPORTED, "step %u, '%s', is no kernel", step->index, step->name);
-    r->line = r->lines.items[step->index];
+    r->line = r->lines->items[step->index];
     r->launch = hn_line_launch(r->line, step->variant, 0);
     r->kernel = hn_line_kernel(r->line, step->variant);
     r->step = step->index;
@@ -88,15 +93,7 @@ static hn_status before(void *user, const hn_step_info *step, uint64_t *note) {
 
 static hn_status run_model(repro *r) {
     const hn_step_hook hook = {.before = before, .user = r};
-    hn_results results;
-    HN_TRY(hn_module_hook_add(r->b->module, &hook));
-    hn_status status = hn_build_run(r->s, r->b, &r->arena, &results);
-    hn_status removed = hn_module_hook_remove(r->b->module, &hook);
-    if (status) {
-        hn_status_free(removed);
-        return status;
-    }
-    HN_TRY(removed);
+    HN_TRY(hn_run_lines_run(r->s, r->b, r->programs, r->program_count, &hook));
     return r->line ? NULL
                    : HN_ERROR(HN_NOT_FOUND,
                               "no step of the run calls '" HN_STR_FMT
@@ -110,8 +107,8 @@ static hn_status run_reference(repro *r) {
     for (uint32_t k = 0; k < r->count && k < r->launch.arg_count; k++)
         if (r->operands[k].info.buffer)
             memory[hn_wlaunch_operand(&r->launch, k)] = r->operands[k].expected;
-    return hn_line_reference(r->line, &(hn_reference_how){.sizes = r->lines.sizes, .is_wide = true},
-                             memory);
+    return hn_line_reference(
+        r->line, &(hn_reference_how){.sizes = r->lines->sizes, .is_wide = true}, memory);
 }
 
 /* --- the files --- */
@@ -146,8 +143,8 @@ static hn_status add_operands(repro *r) {
 }
 
 static const hn_kernel_code *find_code(const repro *r) {
-    const hn_driver_level *level = &r->b->d.levels[0];
-    const hn_str name = r->b->wrapper->kernels.items[r->kernel].name;
+    const hn_driver_level *level = &r->lines->d->levels[0];
+    const hn_str name = r->lines->d->wrapper->kernels.items[r->kernel].name;
     for (uint32_t k = 0; k < level->unique.count; k++)
         if (hn_str_eq(name, hn_str_of(level->unique.items[k]->name))) return level->unique.items[k];
     return NULL;
@@ -173,9 +170,9 @@ static hn_status add_source(repro *r, const hn_target *target) {
 }
 
 static hn_status eval(const repro *r, hn_expr e, int64_t *out) {
-    const hn_ref_sizes *s = &r->lines.sizes;
+    const hn_ref_sizes *s = &r->lines->sizes;
     *out = 0;
-    if (!e || hn_sym_eval(r->b->d.sym, e, s->symbols, s->values, s->count, out)) return NULL;
+    if (!e || hn_sym_eval(r->lines->d->sym, e, s->symbols, s->values, s->count, out)) return NULL;
     return HN_ERROR(HN_UNSUPPORTED, "a size of the kernel is known only when the program runs");
 }
 
@@ -196,7 +193,7 @@ static void print_operand(const repro *r, uint32_t k, hn_strbuf *out) {
 
 /* For the program that compiles the kernel itself. */
 static void print_flags(const repro *r, hn_strbuf *out) {
-    const hn_target *target = &r->b->d.levels[0].target;
+    const hn_target *target = &r->lines->d->levels[0].target;
     hn_strbuf words;
     if (target->kind->device != HN_DEVICE_CUDA) return;
     hn_strbuf_init(&words);
@@ -219,7 +216,7 @@ static hn_status print_head(const repro *r, hn_strbuf *out) {
     HN_TRY(eval(r, l->extent, &extent));
     HN_TRY(eval(r, l->scratch_bytes, &scratch));
     hn_strbuf_puts(out, "/* repro.h: written by 'henry repro'. */\n#define REPRO_KERNEL ");
-    const hn_str name = r->b->wrapper->kernels.items[r->kernel].name;
+    const hn_str name = r->lines->d->wrapper->kernels.items[r->kernel].name;
     hn_strbuf_append(out, name.ptr, name.len);
     hn_strbuf_printf(out,
                      "\n#define REPRO_EXTENT %" PRId64 "LL\n#define REPRO_SCRATCH_BYTES %" PRId64
@@ -291,14 +288,15 @@ static const struct program {
 
 static void print_readme(const repro *r, const hn_target *target, hn_strbuf *out) {
     const struct program *program = &programs[target->kind->device];
-    const hn_origin *origin = &r->b->d.graph->origins.items[r->line->origin];
+    const hn_origin *origin = &r->lines->d->graph->origins.items[r->line->origin];
     hn_strbuf_printf(
         out,
-        "# One kernel of a model\n\nStep %u of the program, for '%s', node '" HN_STR_FMT
+        "# One kernel of a model\n\nStep %u of the program%s, for '%s', node '" HN_STR_FMT
         "' (" HN_STR_FMT ").\n\n- `%s`: its text\n"
         "- `operand_K.bin`: what it was given; `expected_K.bin`: what its reference "
         "writes there\n- `repro.h`: types, sizes and the launch\n",
-        r->step, target->name, HN_STR_ARG(origin->node), HN_STR_ARG(origin->source), r->source);
+        r->step, *r->lines->program ? " of weights" : "", target->name, HN_STR_ARG(origin->node),
+        HN_STR_ARG(origin->source), r->source);
     if (program->text) {
         hn_strbuf_puts(out, program->what);
         hn_strbuf_puts(out, "What the program does in place (a result over an operand) has memory "
@@ -335,7 +333,7 @@ static hn_status add_printed(repro *r, const hn_target *target) {
 }
 
 static hn_status write(repro *r) {
-    const hn_target *target = &r->b->d.levels[0].target;
+    const hn_target *target = &r->lines->d->levels[0].target;
     r->project = (hn_project){.arena = &r->arena};
     HN_TRY(name_source(r, target));
     HN_TRY(add_source(r, target));
@@ -348,7 +346,7 @@ static hn_status write(repro *r) {
 hn_status hn_repro_write(hn_subject *s, hn_build *whole, const hn_repro_options *options) {
     repro r = {.s = s, .b = whole, .options = options};
     hn_arena_init(&r.arena);
-    hn_status status = hn_run_lines_init(s, whole, &r.arena, &r.lines);
+    hn_status status = hn_run_lines_init(s, whole, &r.arena, r.programs, &r.program_count);
     if (!status) status = run_model(&r);
     if (!status) status = run_reference(&r);
     if (!status) status = write(&r);

@@ -5,7 +5,7 @@
 #include "bisect/subject.h"
 
 typedef struct hn_repro_options {
-    hn_str kernel; /* its name, or the number of its step */
+    hn_str kernel; /* its name, the number of its step, or "weights:0" */
     const char *dir;
     /* as of hn_project_write: what became of each file. May be NULL */
     void (*report)(void *context, const char *what, hn_str name);

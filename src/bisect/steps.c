@@ -31,8 +31,10 @@ typedef struct looker {
     hn_bisection *b;
     hn_arena arena;    /* of the whole run */
     hn_arena operands; /* of the step that runs */
-    hn_run_lines lines;
-    hn_line_memory *memory; /* per operand of the step; NULL: the step is not compared */
+    hn_run_lines programs[HN_RUN_PROGRAMS_MAX];
+    uint32_t program_count;
+    const hn_run_lines *lines; /* of the program that runs */
+    hn_line_memory *memory;    /* per operand of the step; NULL: the step is not compared */
     struct {
         content *items;
         uint32_t count, cap;
@@ -79,10 +81,11 @@ static const writing *find_writer(const looker *l, const hn_step_operand *o, uin
 
 static hn_status blame(looker *l, hn_finding_kind kind, uint32_t step, hn_str why) {
     hn_module_step_profile profile;
-    HN_TRY(hn_module_profile(l->b->whole->module, step, &profile));
+    HN_TRY(hn_module_profile(l->lines->module, step, &profile));
     hn_finding *f = hn_bisection_add(l->b, kind);
-    const hn_line *line = step < l->lines.count ? l->lines.items[step] : NULL;
-    if (line) hn_bisection_origin(l->b, l->b->whole->d.graph, line->origin, f);
+    const hn_line *line = step < l->lines->count ? l->lines->items[step] : NULL;
+    if (line) hn_bisection_origin(l->b, l->lines->d->graph, line->origin, f);
+    f->program = hn_str_of(l->lines->program);
     f->step = hn_bisection_keep(l->b, hn_str_of(profile.name));
     f->number = step;
     f->why = hn_bisection_keep(l->b, why);
@@ -177,7 +180,7 @@ static hn_status order_memory(looker *l, const hn_step_info *step, const hn_line
 
 static hn_status check_results(looker *l, const hn_step_info *step, const hn_line *line,
                                hn_strbuf *why) {
-    const hn_reference_how how = {.sizes = l->lines.sizes, .is_wide = true};
+    const hn_reference_how how = {.sizes = l->lines->sizes, .is_wide = true};
     hn_line_memory *memory;
     HN_TRY(order_memory(l, step, line, &memory));
     hn_status status = hn_line_reference(line, &how, memory);
@@ -215,6 +218,14 @@ static hn_status keep_operand(looker *l, const hn_step_info *step, uint32_t k, u
     return o.is_written || !o.data ? NULL : check_content(l, step, &o, l->memory[k].bytes);
 }
 
+/* Buffers of another program are others. */
+static void begin_program(looker *l, const hn_step_info *step) {
+    const hn_run_lines *lines = hn_run_lines_of(l->programs, l->program_count, step);
+    if (l->lines == lines) return;
+    l->lines = lines;
+    l->contents.count = l->writings.count = 0;
+}
+
 static hn_status before(void *user, const hn_step_info *step, uint64_t *note) {
     looker *l = user;
     uint32_t *buffers;
@@ -222,6 +233,7 @@ static hn_status before(void *user, const hn_step_info *step, uint64_t *note) {
     l->memory = NULL;
     hn_arena_reset(&l->operands);
     if (l->found) return NULL;
+    begin_program(l, step);
     HN_NEW(&l->operands, buffers, step->operand_count);
     HN_NEW(&l->operands, l->memory, step->operand_count);
     for (uint32_t k = 0; k < step->operand_count; k++) HN_TRY(keep_operand(l, step, k, buffers));
@@ -254,13 +266,13 @@ static hn_status blame_step(looker *l, const hn_step_info *step, const hn_line *
 
 static hn_status after(void *user, const hn_step_info *step, uint64_t *note) {
     looker *l = user;
-    const hn_line *line = step->index < l->lines.count ? l->lines.items[step->index] : NULL;
     hn_strbuf why;
     (void)note;
     if (l->found || step->has_failed || !l->memory) return NULL;
+    const hn_line *line = step->index < l->lines->count ? l->lines->items[step->index] : NULL;
     HN_TRY(note_writes(l, step));
     if (!line || hn_line_reference_missing(line)) return NULL;
-    hn_bisection_note(l->b, "step %u of %u, '%s'", step->index, l->lines.count, step->name);
+    hn_bisection_note(l->b, "step %u of %u, '%s'", step->index, l->lines->count, step->name);
     hn_strbuf_init(&why);
     hn_status status = check_results(l, step, line, &why);
     if (!status && why.len) status = blame_step(l, step, line, hn_strbuf_str(&why));
@@ -271,19 +283,10 @@ static hn_status after(void *user, const hn_step_info *step, uint64_t *note) {
 /* --- the run --- */
 
 static hn_status look(looker *l) {
-    hn_arena arena;
-    hn_results results;
-    HN_TRY(hn_run_lines_init(l->b->s, l->b->whole, &l->arena, &l->lines));
     const hn_step_hook hook = {.before = before, .after = after, .user = l};
-    HN_TRY(hn_module_hook_add(l->b->whole->module, &hook));
-    hn_arena_init(&arena);
+    HN_TRY(hn_run_lines_init(l->b->s, l->b->whole, &l->arena, l->programs, &l->program_count));
     l->b->result->runs++;
-    hn_status status = hn_build_run(l->b->s, l->b->whole, &arena, &results);
-    hn_arena_deinit(&arena);
-    hn_status removed = hn_module_hook_remove(l->b->whole->module, &hook);
-    if (!status) return removed;
-    hn_status_free(removed);
-    return status;
+    return hn_run_lines_run(l->b->s, l->b->whole, l->programs, l->program_count, &hook);
 }
 
 hn_status hn_bisect_steps(hn_bisection *b, bool *out_found) {

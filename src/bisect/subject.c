@@ -80,10 +80,11 @@ hn_status hn_build_watched(hn_subject *s, const hn_driver_limits *limits, hn_bui
 
 hn_status hn_build_module(hn_subject *s, hn_build *b) {
     hn_module_options load = *s->options.load;
+    HN_TRY(hn_driver_weights_begin(&b->d));
     HN_TRY(hn_driver_kernels(&b->d));
     HN_TRY(hn_driver_submit(&b->d));
-    HN_TRY(hn_driver_wrapper(&b->d, &b->wrapper));
-    HN_TRY(hn_driver_image(&b->d, b->wrapper, &b->image));
+    HN_TRY(hn_driver_wrapper(&b->d, &b->d.wrapper));
+    HN_TRY(hn_driver_image(&b->d, b->d.wrapper, &b->image));
     if (!load.weights_path) load.weights_path = s->path;
     load.skip_digest = true; /* it was just made */
     return hn_module_load_memory(b->image.ptr, b->image.len, false, &load, &b->module);

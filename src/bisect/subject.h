@@ -58,7 +58,6 @@ void hn_subject_deinit(hn_subject *s);
 /* One compilation of the subject. */
 typedef struct hn_build {
     hn_driver d;
-    hn_wrapper *wrapper;
     hn_strbuf image;
     hn_module *module;
 } hn_build;

@@ -43,9 +43,10 @@ typedef struct hn_driver_level {
 /* A compilation that stops or leaves out rewrites on purpose, to find the one that is wrong
  * (src/bisect). */
 typedef struct hn_driver_limits {
-    uint32_t pass;   /* the last pass that runs: its number; passes behind it do not */
-    hn_limit *last;  /* rewrites of that pass; NULL: all */
-    hn_limit *sched; /* what the scheduler joins or moves; NULL: all */
+    uint32_t pass;  /* the last pass that runs: its number; passes behind it do not */
+    hn_limit *last; /* rewrites of that pass; NULL: all */
+    hn_limit *
+        sched; /* what the schedulers join or move, first that of the program of weights; NULL: all */
 } hn_driver_limits;
 
 /* What a pass took and left. */
@@ -145,6 +146,8 @@ hn_status hn_driver_submit_unit(hn_driver *d, const hn_target *target,
 hn_status hn_driver_weights_begin(hn_driver *d) HN_MUST_USE;
 /* Empty: there is none. Owns: it lives as long as the driver. */
 hn_status hn_driver_weights_end(hn_driver *d, hn_str *out_image) HN_MUST_USE;
+/* Its compilation, which lives as long as the driver; NULL: there is none. */
+const hn_driver *hn_driver_weights_get(const hn_driver *d);
 void hn_driver_weights_deinit(hn_driver *d);
 /* Without a module that could do so: its results are computed now, and are constants of the graph,
  * which has no such program then. */

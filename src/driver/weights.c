@@ -25,6 +25,7 @@ static hn_status create(hn_driver *d, const char *target, hn_driver_weights **ou
     hn_driver_init(&w->driver, &w->options, d->service);
     w->driver.graph = d->graph->weights_program;
     w->driver.sym = d->sym;
+    w->driver.limits = d->limits;
     *out = w;
     return NULL;
 }
@@ -44,10 +45,10 @@ static hn_status begin(hn_driver *inner) {
 }
 
 static hn_status end(hn_driver_weights *w, bool is_of_weights) {
-    hn_wrapper *wrapper;
-    HN_TRY(hn_driver_wrapper(&w->driver, &wrapper));
-    return is_of_weights ? hn_driver_image_of_weights(&w->driver, wrapper, &w->image)
-                         : hn_driver_image(&w->driver, wrapper, &w->image);
+    hn_driver *d = &w->driver;
+    HN_TRY(hn_driver_wrapper(d, &d->wrapper));
+    return is_of_weights ? hn_driver_image_of_weights(d, d->wrapper, &w->image)
+                         : hn_driver_image(d, d->wrapper, &w->image);
 }
 
 /* Its kernels are compiled for the program, too, which calls none of them. */
@@ -77,6 +78,10 @@ hn_status hn_driver_weights_end(hn_driver *d, hn_str *out_image) {
     add_stats(d, &w->driver.stats);
     *out_image = hn_strbuf_str(&w->image);
     return NULL;
+}
+
+const hn_driver *hn_driver_weights_get(const hn_driver *d) {
+    return d->weights_program ? &d->weights_program->driver : NULL;
 }
 
 void hn_driver_weights_deinit(hn_driver *d) {

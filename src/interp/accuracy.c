@@ -268,6 +268,7 @@ static hn_status before(void *user, const hn_step_info *step, uint64_t *note) {
     if (step->kind == HN_MODULE_STEP_DEFINE) return define(a, step);
     if (!is_work(step)) return NULL;
     hn_accuracy_row *row = &a->rows[step->index];
+    row->program = step->program;
     row->step = step->index;
     row->name = step->name, row->node = step->node, row->source = step->source;
     a->has_run[step->index] = !is_later_part(a, step->index);
@@ -335,11 +336,15 @@ static int worst_first(const void *x, const void *y) {
     return a->step < b->step ? -1 : a->step > b->step;
 }
 
+void hn_accuracy_sort(hn_accuracy_row *rows, uint32_t count) {
+    qsort(rows, count, sizeof *rows, worst_first);
+}
+
 const hn_accuracy_row *hn_accuracy_rows(hn_accuracy *a, uint32_t *out_count) {
     uint32_t count = 0;
     for (uint32_t k = 0; k < a->step_count; k++)
         if (a->has_run[k]) a->sorted[count++] = a->rows[k];
-    qsort(a->sorted, count, sizeof *a->sorted, worst_first);
+    hn_accuracy_sort(a->sorted, count);
     *out_count = count;
     return a->sorted;
 }

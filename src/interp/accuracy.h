@@ -12,8 +12,9 @@
 
 /* What a step made, against its reference. Of several calls, and of all that it writes, the worst. */
 typedef struct hn_accuracy_row {
-    uint32_t step;    /* of the module */
-    const char *name; /* of the kernel or operation; as the next two the module's */
+    const char *program; /* "", or "weights": hn_step_info.program */
+    uint32_t step;       /* of it */
+    const char *name;    /* of the kernel or operation; as the next two the module's */
     const char *node, *source;
     uint32_t calls;    /* that were compared */
     char missing[160]; /* why calls were not, of which this tells the last one; or "" */
@@ -41,6 +42,8 @@ hn_status hn_accuracy_create(const hn_wrapper *w, hn_module *module, hn_tensor *
 /* Rows of the steps that have run so far and are kernels or operations; the worst first, behind them
  * those without a comparison. Owned by `a`, until the next call. */
 const hn_accuracy_row *hn_accuracy_rows(hn_accuracy *a, uint32_t *out_count);
+/* Sorts rows of several programs in the same way. */
+void hn_accuracy_sort(hn_accuracy_row *rows, uint32_t count);
 /* NULL is allowed. */
 void hn_accuracy_destroy(hn_accuracy *a);
 

@@ -77,6 +77,8 @@ static void forget_run(hn_module *computer) {
     computer->weights = NULL;
 }
 
+hn_module *hn_module_weights_program(const hn_module *m) { return m ? m->computer : NULL; }
+
 static hn_status run(hn_module *m, hn_weights *w, hn_tensor **outputs) {
     hn_module *computer = m->computer;
     HN_TRY(make_set(m, w, &computer->weights));

@@ -13,7 +13,7 @@
 
 /* ---- what was seen ---- */
 
-/* Of the present call of the context; made when it is the first. With d->lock held. */
+/* Of the present call of the context; made when it is the first. With d->out->lock held. */
 static hn_debug_call *call_of(hn_debug *d, const hn_step_info *step, bool *out_is_new) {
     const hn_context *context = step->run->c;
     hn_debug_call *call = d->calls;
@@ -121,13 +121,13 @@ static hn_status before(void *user, const hn_step_info *step, uint64_t *note) {
     copies *kept = NULL;
     bool is_new = false;
     if (!hn_debug_wants_step(d, step)) return NULL;
-    pthread_mutex_lock(&d->lock);
+    pthread_mutex_lock(&d->out->lock);
     hn_debug_call *call = call_of(d, step, &is_new);
     hn_status status = NULL;
     if (!call) status = HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a debugger");
     else if (d->options.level == HN_DEBUG_NAMES && hn_debug_matches_step(d->options.nodes, step))
         status = hn_debug_say_step(d, step);
-    pthread_mutex_unlock(&d->lock);
+    pthread_mutex_unlock(&d->out->lock);
     if (status || d->options.level == HN_DEBUG_NAMES) return status;
     if (is_new) HN_TRY(hn_debug_look_at_inputs(d, call, step));
     status = look_before(d, call, step, &kept);
@@ -159,9 +159,9 @@ static hn_status after(void *user, const hn_step_info *step, uint64_t *note) {
     hn_status status = NULL;
     bool is_new = false;
     if (!step->has_failed && d->options.level != HN_DEBUG_NAMES) {
-        pthread_mutex_lock(&d->lock);
+        pthread_mutex_lock(&d->out->lock);
         hn_debug_call *call = call_of(d, step, &is_new);
-        pthread_mutex_unlock(&d->lock);
+        pthread_mutex_unlock(&d->out->lock);
         if (call) status = look_after(d, call, step, kept);
     }
     copies_free(kept);
@@ -183,7 +183,8 @@ static hn_status copy_texts(hn_debug *d) {
 }
 
 static void destroy(hn_debug *d) {
-    hn_debug_files_close(d);
+    if (d->of_weights) destroy(d->of_weights);
+    if (d->out == &d->own_out) hn_debug_files_close(d);
     for (hn_debug_call *call = d->calls, *next; call; call = next) {
         next = call->next;
         for (uint32_t b = 0; b < d->m->view.buffers_count; b++) free(call->seen[b].file);
@@ -193,20 +194,34 @@ static void destroy(hn_debug *d) {
     for (uint32_t b = 0; d->weights && b < d->m->view.buffers_count; b++) free(d->weights[b].file);
     for (size_t k = 0; k < HN_COUNT_OF(d->texts); k++) free(d->texts[k]);
     free(d->weights);
-    pthread_mutex_destroy(&d->lock);
+    if (d->out == &d->own_out) pthread_mutex_destroy(&d->own_out.lock);
     free(d);
 }
 
 static hn_step_hook hook_of(hn_debug *d) { return (hn_step_hook){before, after, d}; }
 
-static hn_status init(hn_debug *d, bool may_rename) {
+static hn_status add_hook(hn_debug *d) {
+    const hn_step_hook hook = hook_of(d);
     d->weights = calloc(d->m->view.buffers_count + 1u, sizeof *d->weights);
     if (!d->weights) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a debugger");
+    return hn_module_hook_add(d->m, &hook);
+}
+
+/* It writes to the same place, and its words are those of the debugger around it. */
+static hn_status watch_weights(hn_debug *d) {
+    if (!d->m->computer) return NULL;
+    d->of_weights = calloc(1, sizeof *d->of_weights);
+    if (!d->of_weights) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a debugger");
+    *d->of_weights = (hn_debug){.m = d->m->computer, .options = d->options, .out = d->out};
+    return add_hook(d->of_weights);
+}
+
+static hn_status init(hn_debug *d, bool may_rename) {
     HN_TRY(copy_texts(d));
     if (d->options.level == HN_DEBUG_OFF) return NULL;
     HN_TRY(hn_debug_files_open(d, may_rename));
-    const hn_step_hook hook = hook_of(d);
-    return hn_module_hook_add(d->m, &hook);
+    HN_TRY(watch_weights(d));
+    return add_hook(d);
 }
 
 static hn_status attach(hn_module *m, const hn_debug_options *options, bool may_rename,
@@ -216,8 +231,11 @@ static hn_status attach(hn_module *m, const hn_debug_options *options, bool may_
                         (int)options->level);
     hn_debug *d = calloc(1, sizeof *d);
     if (!d) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a debugger");
-    *d = (hn_debug){.m = m, .options = *options, .line_fd = -1, .manifest_fd = -1};
-    pthread_mutex_init(&d->lock, NULL);
+    *d = (hn_debug){.m = m,
+                    .options = *options,
+                    .out = &d->own_out,
+                    .own_out = {.line_fd = -1, .manifest_fd = -1}};
+    pthread_mutex_init(&d->own_out.lock, NULL);
     hn_status status = init(d, may_rename);
     if (status) {
         destroy(d);
@@ -256,6 +274,7 @@ void hn_debug_detach(hn_debug *d) {
     if (!d || d->options.level == HN_DEBUG_OFF) return;
     const hn_step_hook hook = hook_of(d);
     hn_status_free(hn_module_hook_remove(d->m, &hook)); /* not there: it was detached before */
+    hn_debug_detach(d->of_weights);
 }
 
 void hn_debug_destroy_all(hn_module *m) {

@@ -29,18 +29,25 @@ typedef struct hn_debug_call {
     hn_debug_seen *seen; /* per buffer */
 } hn_debug_call;
 
+/* Where a debugger writes. */
+typedef struct hn_debug_out {
+    pthread_mutex_t lock;    /* of the rest, and of what its debuggers have seen */
+    int line_fd;             /* where lines go; -1: nowhere */
+    int manifest_fd;         /* -1: there is none */
+    uint64_t saved, entries; /* files, and entries of the manifest, so far */
+    int64_t manifest_end;    /* where the next entry goes */
+} hn_debug_out;
+
 struct hn_debug {
     struct hn_debug *next; /* of the module */
     hn_module *m;
     hn_debug_options options; /* strings: of `texts` */
     char *texts[4];           /* owned: kernels, nodes, arguments, path */
-    pthread_mutex_t lock;     /* of all below */
-    hn_debug_call *calls;     /* one per context */
-    hn_debug_seen *weights;   /* per buffer */
-    int line_fd;              /* where lines go; -1: nowhere */
-    int manifest_fd;          /* -1: there is none */
-    uint64_t saved, entries;  /* files, and entries of the manifest, so far */
-    int64_t manifest_end;     /* where the next entry goes */
+    hn_debug_out *out;        /* own_out, or that of the debugger around it */
+    hn_debug_out own_out;
+    hn_debug_call *calls;   /* one per context. With out->lock held */
+    hn_debug_seen *weights; /* per buffer. With out->lock held */
+    hn_debug *of_weights;   /* looks at the program of weights; owned; NULL: there is none */
 };
 
 /* A tensor that is looked at. */
@@ -96,7 +103,7 @@ hn_status hn_debug_check(const hn_debug *d, const hn_debug_tensor *t,
                          const void *before) HN_MUST_USE;
 
 /* debug_say.c */
-/* Says a line. Takes over `text`. With d->lock held, as the others. Errors: the sink's. */
+/* Says a line. Takes over `text`. With d->out->lock held, as the others. Errors: the sink's. */
 hn_status hn_debug_say(hn_debug *d, hn_debug_event *event, hn_strbuf *text) HN_MUST_USE;
 hn_status hn_debug_say_step(hn_debug *d, const hn_step_info *step) HN_MUST_USE;
 hn_status hn_debug_say_tensor(hn_debug *d, const hn_debug_tensor *t) HN_MUST_USE;
@@ -115,7 +122,7 @@ void hn_debug_print_index(const hn_step_operand *o, int64_t index, hn_strbuf *ou
 /* Makes the folder of SAVE and its manifest, or opens the file that lines go to. `may_rename`: when
  * the folder is in use, "DIR.2" and so on are tried. */
 hn_status hn_debug_files_open(hn_debug *d, bool may_rename) HN_MUST_USE;
-/* Saves a tensor that was not saved yet, and writes it down in the manifest. With d->lock held. */
+/* Saves a tensor that was not saved yet, and writes it down in the manifest. With d->out->lock held. */
 hn_status hn_debug_files_save(hn_debug *d, const hn_debug_tensor *t) HN_MUST_USE;
 void hn_debug_files_close(hn_debug *d);
 

@@ -53,11 +53,11 @@ static hn_status check_error(const hn_debug_tensor *t, int64_t index, double val
     hn_debug_print_index(t->operand, index, &text);
     hn_status status = HN_ERROR(
         HN_INVALID_ARGUMENT,
-        "'%s' (step %u of call %llu) %s %g %s %s: of %lld elements (%s) %lld are NaN and %lld infinite",
-        t->step->name, t->step->index, (unsigned long long)t->call, verb_of(t, is_old),
-        isnan(value) ? (double)NAN : value, t->when == HN_DEBUG_AFTER ? "to" : "in",
-        hn_strbuf_str(&text).ptr, (long long)s->count, hn_scalar_type_name(t->operand->type),
-        (long long)s->nan_count, (long long)s->inf_count);
+        "'%s' (step %u of %s %llu) %s %g %s %s: of %lld elements (%s) %lld are NaN and %lld infinite",
+        t->step->name, t->step->index, *t->step->program ? t->step->program : "call",
+        (unsigned long long)t->call, verb_of(t, is_old), isnan(value) ? (double)NAN : value,
+        t->when == HN_DEBUG_AFTER ? "to" : "in", hn_strbuf_str(&text).ptr, (long long)s->count,
+        hn_scalar_type_name(t->operand->type), (long long)s->nan_count, (long long)s->inf_count);
     hn_strbuf_deinit(&text);
     return status;
 }

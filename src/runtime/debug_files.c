@@ -39,15 +39,17 @@ static hn_status claim(hn_debug *d, const char *path, bool *out_taken) {
     if (*out_taken) return NULL;
     HN_TRY(hn_dir_create_public(path));
     snprintf(manifest, sizeof manifest, "%s/manifest.json", path);
-    d->manifest_fd = open(manifest, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    *out_taken = d->manifest_fd < 0 && errno == EEXIST;
-    return d->manifest_fd >= 0 || *out_taken ? NULL
-                                             : HN_OS_ERROR(errno, "cannot create '%s'", manifest);
+    d->out->manifest_fd = open(manifest, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    *out_taken = d->out->manifest_fd < 0 && errno == EEXIST;
+    return d->out->manifest_fd >= 0 || *out_taken
+               ? NULL
+               : HN_OS_ERROR(errno, "cannot create '%s'", manifest);
 }
 
 static hn_status write_at(hn_debug *d, const char *text, size_t len, int64_t at) {
     for (size_t done = 0; done < len;) {
-        const ssize_t wrote = pwrite(d->manifest_fd, text + done, len - done, at + (int64_t)done);
+        const ssize_t wrote =
+            pwrite(d->out->manifest_fd, text + done, len - done, at + (int64_t)done);
         if (wrote < 0 && errno == EINTR) continue;
         if (wrote <= 0)
             return HN_OS_ERROR(errno, "cannot write '%s/manifest.json'", d->options.path);
@@ -78,21 +80,21 @@ static hn_status open_folder(hn_debug *d, bool may_rename) {
         free(d->texts[3]);
         d->options.path = d->texts[3] = own;
     }
-    d->manifest_end = (int64_t)(sizeof head - sizeof tail);
+    d->out->manifest_end = (int64_t)(sizeof head - sizeof tail);
     return write_at(d, head, sizeof head - 1, 0);
 }
 
 hn_status hn_debug_files_open(hn_debug *d, bool may_rename) {
-    if (!d->options.sink) d->line_fd = STDERR_FILENO;
+    if (!d->options.sink) d->out->line_fd = STDERR_FILENO;
     if (d->options.level == HN_DEBUG_SAVE) return open_folder(d, may_rename);
     if (!d->options.path) return NULL;
-    d->line_fd = open(d->options.path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    return d->line_fd >= 0 ? NULL : HN_OS_ERROR(errno, "cannot open '%s'", d->options.path);
+    d->out->line_fd = open(d->options.path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    return d->out->line_fd >= 0 ? NULL : HN_OS_ERROR(errno, "cannot open '%s'", d->options.path);
 }
 
 void hn_debug_files_close(hn_debug *d) {
-    if (d->line_fd >= 0 && d->line_fd != STDERR_FILENO) close(d->line_fd);
-    if (d->manifest_fd >= 0) close(d->manifest_fd);
+    if (d->out->line_fd >= 0 && d->out->line_fd != STDERR_FILENO) close(d->out->line_fd);
+    if (d->out->manifest_fd >= 0) close(d->out->manifest_fd);
 }
 
 /* ---- one tensor ---- */
@@ -149,7 +151,7 @@ static char *name_file(uint64_t number, const hn_step_operand *o) {
 static hn_status write_file(hn_debug *d, const hn_debug_tensor *t) {
     char path[PATH_MAX];
     uint8_t *elements = NULL;
-    char *name = name_file(++d->saved, t->operand);
+    char *name = name_file(++d->out->saved, t->operand);
     if (!name) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for the name of a file");
     snprintf(path, sizeof path, "%s/%s", d->options.path, name);
     hn_status status = pack(t, &elements);
@@ -186,6 +188,7 @@ static void put_entry(const hn_debug_tensor *t, hn_strbuf *out) {
     const bool has_step = t->when != HN_DEBUG_INPUT;
     hn_strbuf_printf(out, "{\"call\": %llu", (unsigned long long)t->call);
     if (has_step) hn_strbuf_printf(out, ", \"step\": %u", t->step->index);
+    if (*t->step->program) put_text(out, "program", t->step->program);
     put_text(out, "when", whens[t->when]);
     put_text(out, "kernel", has_step ? t->step->name : "");
     put_text(out, "kernel_node", has_step ? t->step->node : "");
@@ -203,20 +206,21 @@ static void put_entry(const hn_debug_tensor *t, hn_strbuf *out) {
 
 /* Behind an entry that did not fit: what was there before takes no more room. */
 static void restore_end(hn_debug *d) {
-    hn_status_free(write_at(d, tail, sizeof tail - 1, d->manifest_end));
-    if (ftruncate(d->manifest_fd, d->manifest_end + (int64_t)sizeof tail - 1) != 0) return;
+    hn_status_free(write_at(d, tail, sizeof tail - 1, d->out->manifest_end));
+    if (ftruncate(d->out->manifest_fd, d->out->manifest_end + (int64_t)sizeof tail - 1) != 0)
+        return;
 }
 
 static hn_status add_entry(hn_debug *d, const hn_debug_tensor *t) {
     hn_strbuf text;
     hn_strbuf_init(&text);
-    hn_strbuf_puts(&text, d->entries ? ",\n" : "\n");
+    hn_strbuf_puts(&text, d->out->entries ? ",\n" : "\n");
     put_entry(t, &text);
     const size_t len = text.len;
     hn_strbuf_puts(&text, tail);
     hn_status status = hn_strbuf_status(&text);
-    if (!status) status = write_at(d, text.ptr, text.len, d->manifest_end);
-    if (!status) d->manifest_end += (int64_t)len, d->entries++;
+    if (!status) status = write_at(d, text.ptr, text.len, d->out->manifest_end);
+    if (!status) d->out->manifest_end += (int64_t)len, d->out->entries++;
     else restore_end(d);
     hn_strbuf_deinit(&text);
     return status;

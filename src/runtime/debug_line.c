@@ -26,8 +26,8 @@ static void print_nodes(const hn_step_info *step, hn_strbuf *out) {
 }
 
 void hn_debug_print_step(const hn_step_info *step, hn_strbuf *out) {
-    hn_strbuf_printf(out, "call %llu step %u %s%s", (unsigned long long)step->call, step->index,
-                     kind_of(step->kind), step->name);
+    hn_strbuf_printf(out, "%s %llu step %u %s%s", *step->program ? step->program : "call",
+                     (unsigned long long)step->call, step->index, kind_of(step->kind), step->name);
     if (*step->form) hn_strbuf_printf(out, " as %s", step->form);
     const hn_module *m = step->run->m;
     if (!hn_place_dev(m, hn_place_of(m, step->device.kind))->facts.is_host)

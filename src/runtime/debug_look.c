@@ -72,7 +72,7 @@ hn_status hn_step_operand_stats(const hn_step_info *step, uint32_t operand, hn_t
 
 /* ---- one tensor ---- */
 
-/* Says, saves or checks what is known. With d->lock held. */
+/* Says, saves or checks what is known. With d->out->lock held. */
 static hn_status report(hn_debug *d, const hn_debug_tensor *t, const hn_debug_copy *before) {
     hn_status status = NULL;
     if (d->options.level == HN_DEBUG_CHECK)
@@ -96,10 +96,10 @@ static hn_status gather(const hn_debug *d, hn_debug_tensor *t, hn_debug_copy *be
 
 /* Nobody has looked at it after all. */
 static hn_status give_up(hn_debug *d, const hn_debug_tensor *t, hn_status why) {
-    pthread_mutex_lock(&d->lock);
+    pthread_mutex_lock(&d->out->lock);
     t->seen->mark = 0;
     hn_status status = hn_debug_say_trouble(d, t, why);
-    pthread_mutex_unlock(&d->lock);
+    pthread_mutex_unlock(&d->out->lock);
     return status;
 }
 
@@ -109,14 +109,14 @@ static hn_status examine(hn_debug *d, hn_debug_tensor *t, uint64_t mark, hn_debu
     hn_tensor_stats stats = {.first_bad = -1};
     hn_status status = gather(d, t, before, &stats);
     if (status) return give_up(d, t, status);
-    pthread_mutex_lock(&d->lock);
+    pthread_mutex_lock(&d->out->lock);
     t->seen->mark = mark;
     t->seen->stats = stats;
     free(t->seen->file);
     t->seen->file = NULL;
     status = report(d, t, before);
     if (status || (d->options.level == HN_DEBUG_SAVE && !t->seen->file)) t->seen->mark = 0;
-    pthread_mutex_unlock(&d->lock);
+    pthread_mutex_unlock(&d->out->lock);
     return status;
 }
 
@@ -130,12 +130,12 @@ static bool is_weight(const hn_module *m, uint32_t buffer) {
  * of several threads share: the first one that comes looks at it. */
 static bool was_seen(hn_debug *d, const hn_debug_tensor *t, uint64_t mark, bool is_a_weight,
                      hn_status *out) {
-    pthread_mutex_lock(&d->lock);
+    pthread_mutex_lock(&d->out->lock);
     const bool is_known = t->seen->mark == mark && t->when != HN_DEBUG_AFTER;
     const bool is_said = is_a_weight || d->options.level == HN_DEBUG_CHECK;
     *out = is_known && !is_said ? report(d, t, NULL) : NULL;
     if (is_a_weight) t->seen->mark = mark;
-    pthread_mutex_unlock(&d->lock);
+    pthread_mutex_unlock(&d->out->lock);
     return is_known;
 }
 
@@ -173,10 +173,10 @@ static hn_status say_number(hn_debug *d, const hn_step_info *step, const char *n
     hn_strbuf_init(&text);
     hn_strbuf_printf(&text, "call %llu: input '%s' is %.17g", (unsigned long long)step->call, name,
                      one.first_bad < 0 ? one.min : one.first_bad_value);
-    pthread_mutex_lock(&d->lock);
+    pthread_mutex_lock(&d->out->lock);
     hn_status status = hn_debug_say(
         d, &(hn_debug_event){.call = step->call, .when = HN_DEBUG_INPUT, .step = step}, &text);
-    pthread_mutex_unlock(&d->lock);
+    pthread_mutex_unlock(&d->out->lock);
     return status;
 }
 

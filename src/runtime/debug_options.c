@@ -61,6 +61,8 @@ bool hn_debug_matches_step(const char *patterns, const hn_step_info *step) {
 
 bool hn_debug_wants_step(const hn_debug *d, const hn_step_info *step) {
     const hn_debug_options *o = &d->options;
+    const bool has_calls = o->first_call || o->last_call;
+    if (*step->program && has_calls) return false; /* what runs before all calls is none of them */
     return step->call >= o->first_call && (!o->last_call || step->call <= o->last_call) &&
            hn_debug_matches(o->kernels, step->name);
 }

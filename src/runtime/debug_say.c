@@ -26,8 +26,8 @@ hn_status hn_debug_say(hn_debug *d, hn_debug_event *event, hn_strbuf *text) {
     hn_strbuf_clean(&line, hn_strbuf_str(text), true);
     hn_strbuf_deinit(text);
     event->line = hn_strbuf_str(&line).ptr;
-    if (!event->file && d->line_fd >= 0)
-        write_line(d->line_fd, &line); /* a file speaks for itself */
+    if (!event->file && d->out->line_fd >= 0)
+        write_line(d->out->line_fd, &line); /* a file speaks for itself */
     if (d->options.sink) status = d->options.sink(d->options.user, event);
     hn_strbuf_deinit(&line);
     return status;

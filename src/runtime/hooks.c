@@ -99,6 +99,7 @@ static hn_step_info describe(const hn_module *m, const hn_context *c, uint32_t i
                           .variant = run->variant,
                           .variant_count = choice ? choice->head.variant_count : 1,
                           .form = hn_run_step_form(m, run),
+                          .program = m->computes_weights ? "weights" : "",
                           .device = {.kind = dev->ops->kind, .number = dev->number},
                           .queue =
                               dev->ops->handle ? dev->ops->handle(c->places[place].queue) : NULL};

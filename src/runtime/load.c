@@ -187,6 +187,7 @@ static hn_status init_computer(hn_module *m, const hn_module *around,
                                const hn_module_options *given, bool must_load) {
     hn_module_options options = *given;
     options.profile = options.device_graphs = false;
+    m->computes_weights = true;
     m->wanted = around->wanted;
     m->has_wanted = around->has_wanted;
     m->skip_digest = around->skip_digest;
@@ -231,12 +232,12 @@ static hn_status init_parts(hn_module *m, const void *bytes, size_t len,
     HN_TRY(place_storages(m));
     HN_TRY(init_blocks(m));
     HN_TRY(open_computer(m, options, must_load));
+    HN_TRY(hn_debug_attach_text(m, options->debug_tensors));
     HN_TRY(hn_weights_compute(m, m->weights));
     HN_TRY(hn_made_fill(m, m->weights));
     HN_TRY(hn_weights_upload_begin(m, m->weights, hn_early_memory_take(early)));
     if (must_load) HN_TRY(hn_kernels_load_all(m, host));
-    HN_TRY(init_program(m, options));
-    return hn_debug_attach_text(m, options->debug_tensors);
+    return init_program(m, options);
 }
 
 /* Who brings an executor wants no other threads. */

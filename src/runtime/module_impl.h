@@ -353,6 +353,7 @@ struct hn_module {
     /* the program of weights, as a module of its own, which runs when a set is made; NULL: there is
      * none. With `exchange` held, but in a load */
     hn_module *computer;
+    bool computes_weights;    /* it is such a program */
     pthread_mutex_t exchange; /* held by whoever makes another set */
     hn_state *state;          /* of runs that bring none */
     uint64_t state_ids;       /* given so far. With `lock` held */

@@ -88,9 +88,11 @@ hn_status hn_profiles_init(hn_module *m, bool profile) {
             .min_ns = INT64_MAX};
     m->has_profile = profile;
     if (!profile) return NULL;
+    memmove(m->hooks.items + 2, m->hooks.items, m->hooks.count * sizeof *m->hooks.items);
     m->hooks.items[0] = (hn_step_hook){.before = begin, .after = count, .user = m};
     m->hooks.items[1] = (hn_step_hook){.before = begin, .after = record_span, .user = m};
-    m->hooks.count = m->own_hook_count = 2;
+    m->own_hook_count = 2;
+    m->hooks.count += 2;
     return NULL;
 }
 

@@ -269,6 +269,12 @@ static hn_status make_again(exchange *x) {
     return hn_made_fill(x->m, x->fresh);
 }
 
+/* Of changes that are none, all that is computed counts as touched. */
+static void touch_sources(exchange *x) {
+    for (uint32_t k = 0; k < x->m->view.weights_sources_count; k++)
+        x->touched[x->m->view.weights_sources[k]]++;
+}
+
 static hn_status make_set(exchange *x, const hn_named_tensor *given, bool is_borrowed) {
     hn_weights *old = x->m->weights; /* nobody else exchanges */
     x->changes = calloc((size_t)x->count + 1, sizeof *x->changes);
@@ -276,6 +282,7 @@ static hn_status make_set(exchange *x, const hn_named_tensor *given, bool is_bor
     if (!x->changes || !x->touched)
         return HN_ERROR(HN_OUT_OF_MEMORY, "no memory to exchange weights");
     for (uint32_t k = 0; k < x->count; k++) HN_TRY(find_change(x, &given[k], &x->changes[k]));
+    if (!x->count) touch_sources(x);
     HN_TRY(hn_weights_create(x->m, &x->fresh));
     for (uint32_t k = 0; k < old->count; k++) {
         x->fresh->storages[k] = old->storages[k];
@@ -287,11 +294,9 @@ static hn_status make_set(exchange *x, const hn_named_tensor *given, bool is_bor
     return NULL;
 }
 
-hn_status hn_module_weights_replace(hn_module *m, const hn_named_tensor *weights, uint32_t count,
-                                    bool borrow_memory) {
-    HN_REQUIRE(m, "module");
-    if (!count) return NULL;
-    HN_REQUIRE(weights, "weights");
+/* Without any change, what is computed of weights is computed again. */
+static hn_status replace(hn_module *m, const hn_named_tensor *weights, uint32_t count,
+                         bool borrow_memory) {
     HN_TRY(hn_dev_check(m->device));
     exchange x = {.m = m, .count = count};
     hn_weights *old = NULL;
@@ -311,4 +316,17 @@ hn_status hn_module_weights_replace(hn_module *m, const hn_named_tensor *weights
     free(x.touched);
     pthread_mutex_unlock(&m->exchange);
     return status;
+}
+
+hn_status hn_module_weights_replace(hn_module *m, const hn_named_tensor *weights, uint32_t count,
+                                    bool borrow_memory) {
+    HN_REQUIRE(m, "module");
+    if (!count) return NULL;
+    HN_REQUIRE(weights, "weights");
+    return replace(m, weights, count, borrow_memory);
+}
+
+hn_status hn_module_weights_recompute(hn_module *m) {
+    HN_REQUIRE(m, "module");
+    return m->computer ? replace(m, NULL, 0, false) : NULL;
 }

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { ROWS_DEFAULT = 20 };
 
@@ -15,10 +16,10 @@ typedef struct subject {
     tool_random random;
     tool_model model;
     hn_kept *kept;
-    hn_accuracy *accuracy;
+    hn_accuracy *accuracy, *of_weights; /* NULL: not begun, or there is no such program */
     hn_tensor **inputs, **outputs;
     uint32_t input_count, output_count;
-    const hn_accuracy_row *rows; /* the worst first, then those without a comparison */
+    hn_accuracy_row *rows; /* the worst first, then those without a comparison */
     uint32_t count, compared;
     int64_t reference_ns;
 } subject;
@@ -39,12 +40,36 @@ static hn_status make_inputs(subject *s) {
     return tool_random_check(&s->random);
 }
 
+/* What depends on weights alone has been computed when the module was opened. */
+static hn_status run_weights(subject *s) {
+    hn_module *program = hn_module_weights_program(s->model.module);
+    if (!program) return NULL;
+    const hn_driver *d = hn_driver_weights_get(hn_kept_driver(s->kept));
+    HN_TRY(hn_accuracy_create(d->wrapper, program, NULL, 0, &s->of_weights));
+    return hn_module_weights_recompute(s->model.module);
+}
+
+static hn_status collect_rows(subject *s) {
+    uint32_t count, more = 0;
+    const hn_accuracy_row *rows = hn_accuracy_rows(s->accuracy, &count);
+    const hn_accuracy_row *of_weights =
+        s->of_weights ? hn_accuracy_rows(s->of_weights, &more) : NULL;
+    s->rows = calloc((size_t)count + more + 1, sizeof *s->rows);
+    if (!s->rows) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory");
+    s->count = count + more;
+    memcpy(s->rows, rows, count * sizeof *rows);
+    if (more) memcpy(s->rows + count, of_weights, more * sizeof *rows);
+    hn_accuracy_sort(s->rows, s->count);
+    return NULL;
+}
+
 static hn_status run(subject *s) {
     HN_TRY(make_inputs(s));
+    HN_TRY(run_weights(s));
     HN_TRY(hn_accuracy_create(hn_kept_driver(s->kept)->wrapper, s->model.module, s->inputs,
                               s->input_count, &s->accuracy));
     HN_TRY(hn_module_run(s->model.module, s->inputs, s->input_count, s->outputs, s->output_count));
-    s->rows = hn_accuracy_rows(s->accuracy, &s->count);
+    HN_TRY(collect_rows(s));
     for (uint32_t k = 0; k < s->count; k++) {
         s->compared += s->rows[k].calls > 0;
         s->reference_ns += s->rows[k].reference_ns;
@@ -63,6 +88,7 @@ static void print_where(const hn_accuracy_row *row, hn_strbuf *text) {
     hn_strbuf_printf(text, "%s", row->name);
     if (row->node[0]) hn_strbuf_printf(text, "  %s", row->node);
     if (row->source[0]) hn_strbuf_printf(text, " (%s)", row->source);
+    if (*row->program) hn_strbuf_puts(text, ", program of weights");
     hn_strbuf_putc(text, '\n');
 }
 
@@ -129,6 +155,7 @@ static void json_errors(const hn_accuracy_row *row, tool_json *json) {
 static void json_row(const hn_accuracy_row *row, tool_json *json) {
     tool_json_open(json, NULL, '{');
     tool_json_int(json, "step", row->step);
+    if (*row->program) tool_json_str(json, "program", row->program);
     tool_json_str(json, "name", row->name);
     tool_json_str(json, "node", row->node);
     tool_json_str(json, "source", row->source);
@@ -160,6 +187,8 @@ static hn_status report_json(const subject *s) {
 
 static void deinit(subject *s) {
     hn_accuracy_destroy(s->accuracy);
+    hn_accuracy_destroy(s->of_weights);
+    free(s->rows);
     if (s->inputs) tool_tensors_release(s->inputs, s->input_count);
     if (s->outputs) tool_tensors_release(s->outputs, s->output_count);
     free(s->inputs);

@@ -28,6 +28,11 @@ static void print_node(const hn_finding *f, hn_strbuf *out) {
     if (f->why.len) hn_strbuf_printf(out, "  there     " HN_STR_FMT "\n", HN_STR_ARG(f->why));
 }
 
+/* Steps of the program of weights have numbers of their own. */
+static const char *of_program(const hn_finding *f) {
+    return f->program.len ? " of the program of weights" : "";
+}
+
 static void print_finding(const hn_finding *f, hn_strbuf *out) {
     switch (f->kind) {
     case HN_FINDING_IMPORT:
@@ -50,17 +55,17 @@ static void print_finding(const hn_finding *f, hn_strbuf *out) {
                          HN_STR_ARG(f->rule));
         break;
     case HN_FINDING_KERNEL:
-        hn_strbuf_printf(out,
-                         "kernel: step %u, '" HN_STR_FMT "', does not compute what its loops say\n",
-                         f->number, HN_STR_ARG(f->step));
+        hn_strbuf_printf(
+            out, "kernel: step %u%s, '" HN_STR_FMT "', does not compute what its loops say\n",
+            f->number, of_program(f), HN_STR_ARG(f->step));
         break;
     case HN_FINDING_CALL:
-        hn_strbuf_printf(out, "call: step %u, '" HN_STR_FMT "', differs from its reference\n",
-                         f->number, HN_STR_ARG(f->step));
+        hn_strbuf_printf(out, "call: step %u%s, '" HN_STR_FMT "', differs from its reference\n",
+                         f->number, of_program(f), HN_STR_ARG(f->step));
         break;
     case HN_FINDING_MEMORY:
-        hn_strbuf_printf(out, "memory: step %u, '" HN_STR_FMT "', overwrites what others read\n",
-                         f->number, HN_STR_ARG(f->step));
+        hn_strbuf_printf(out, "memory: step %u%s, '" HN_STR_FMT "', overwrites what others read\n",
+                         f->number, of_program(f), HN_STR_ARG(f->step));
         break;
     case HN_FINDING_LOWER:
         hn_strbuf_puts(out, "lowering: every pass, step and fusion by itself is right\n");
@@ -84,9 +89,9 @@ static void json_finding(tool_json *json, const hn_finding *f) {
     const struct {
         const char *key;
         hn_str value;
-    } texts[] = {{"pass", f->pass},     {"rule", f->rule},     {"node", f->node},
-                 {"with", f->other},    {"source", f->source}, {"step", f->step},
-                 {"difference", f->why}};
+    } texts[] = {{"pass", f->pass},       {"rule", f->rule},     {"node", f->node},
+                 {"with", f->other},      {"source", f->source}, {"step", f->step},
+                 {"program", f->program}, {"difference", f->why}};
     tool_json_open(json, NULL, '{');
     tool_json_str(json, "kind", hn_finding_name(f->kind));
     for (size_t k = 0; k < sizeof texts / sizeof *texts; k++)

@@ -4,6 +4,7 @@
 
 #include "bundle/view.h"
 #include "driver/driver.h"
+#include "henry/debug.h"
 #include "henry/module.h"
 
 #include <pthread.h>
@@ -226,6 +227,93 @@ TEST(nothing_is_computed_once_if_the_options_say_so) {
     hn_module_release(m);
     hn_compiled_release(c);
     eq_end(&e);
+    eq_end(&reference);
+}
+
+/* ---- those who look ---- */
+
+typedef struct looker {
+    uint32_t of_weights, of_model;
+    uint64_t last_call;
+} looker;
+
+static hn_status look(void *user, const hn_step_info *step, uint64_t *note) {
+    looker *l = user;
+    (void)note;
+    *(*step->program ? &l->of_weights : &l->of_model) += 1;
+    if (*step->program) EXPECT_STR(step->program, "weights");
+    if (*step->program) l->last_call = step->call;
+    return NULL;
+}
+
+TEST(hooks_see_the_steps_of_the_program_of_weights) {
+    eq_graph reference;
+    hn_metrics metrics;
+    looker l = {0};
+    make_graph(&reference, 3);
+    hn_module *m = load_graph(3, &metrics), *program = hn_module_weights_program(m);
+    const hn_step_hook hook = {.before = look, .user = &l};
+    EXPECT(program);
+    const uint32_t steps = hn_module_step_count(program);
+    EXPECT(steps > 0);
+    EXPECT_OK(hn_module_hook_add(program, &hook));
+    EXPECT_OK(hn_module_hook_add(m, &hook));
+    EXPECT(runs_like(m, reference.g));
+    EXPECT(l.of_model > 0);
+    EXPECT_INT(l.of_weights, 0);
+    EXPECT_OK(hn_module_weights_recompute(m));
+    EXPECT_INT(l.of_weights, steps);
+    EXPECT_OK(exchange(m, &reference, 2, 5, false));
+    EXPECT_INT(l.of_weights, 2 * steps);
+    EXPECT_INT(l.last_call, 2);
+    EXPECT(runs_like(m, reference.g));
+    EXPECT_OK(hn_module_hook_remove(program, &hook));
+    EXPECT_OK(hn_module_weights_recompute(m));
+    EXPECT_INT(l.of_weights, 2 * steps);
+    EXPECT(runs_like(m, reference.g));
+    hn_module_release(m);
+    eq_end(&reference);
+}
+
+TEST(the_program_of_weights_cannot_be_run_by_itself) {
+    hn_metrics metrics;
+    hn_tensor *outputs[3] = {NULL};
+    hn_module *m = load_graph(2, &metrics), *program = hn_module_weights_program(m);
+    EXPECT_ERROR(hn_module_run(program, NULL, 0, outputs, hn_module_output_count(program)),
+                 HN_INVALID_ARGUMENT, "the program of weights runs with the module");
+    EXPECT(!hn_module_weights_program(program));
+    EXPECT_OK(hn_module_weights_recompute(program)); /* it has no such program */
+    EXPECT(!hn_module_weights_program(NULL));
+    hn_module_release(m);
+}
+
+static hn_status count_lines(void *user, const hn_debug_event *event) {
+    looker *l = user;
+    *(*event->step->program ? &l->of_weights : &l->of_model) += 1;
+    return NULL;
+}
+
+/* One that is attached later sees what comes later; and runs by number are runs of the model. */
+TEST(the_debugger_looks_at_the_program_of_weights) {
+    eq_graph reference;
+    hn_metrics metrics;
+    looker l = {0};
+    hn_debug *d = NULL;
+    hn_debug_options options = {.level = HN_DEBUG_NAMES, .sink = count_lines, .user = &l};
+    make_graph(&reference, 3);
+    hn_module *m = load_graph(3, &metrics);
+    const uint32_t steps = hn_module_step_count(hn_module_weights_program(m));
+    EXPECT_OK(hn_debug_attach(m, &options, &d));
+    EXPECT_OK(exchange(m, &reference, 2, 5, false));
+    EXPECT_INT(l.of_weights, steps);
+    EXPECT(runs_like(m, reference.g));
+    EXPECT(l.of_model > 0);
+    hn_debug_detach(d);
+    options.first_call = 1;
+    EXPECT_OK(hn_debug_attach(m, &options, &d));
+    EXPECT_OK(hn_module_weights_recompute(m));
+    EXPECT_INT(l.of_weights, steps);
+    hn_module_release(m);
     eq_end(&reference);
 }
 
