@@ -18,8 +18,9 @@ static void print_phases(const hn_compile_stats *s) {
            (double)s->import_ns / 1e6, (double)s->opt_ns / 1e6, (double)s->lower_ns / 1e6);
     printf(", \"sched_ms\": %.3f, \"codegen_ms\": %.3f, \"to_source_ms\": %.3f",
            (double)s->sched_ns / 1e6, (double)s->codegen_ns / 1e6, (double)source / 1e6);
-    printf(", \"bundle_ms\": %.3f, \"total_ms\": %.3f}\n", (double)s->bundle_ns / 1e6,
-           (double)s->total_ns / 1e6);
+    printf(", \"count_ms\": %.4f, \"bundle_ms\": %.3f, \"total_ms\": %.3f",
+           (double)s->count_ns / 1e6, (double)s->bundle_ns / 1e6, (double)s->total_ns / 1e6);
+    printf(", \"count_percent\": %.2f}\n", 100.0 * (double)s->count_ns / (double)s->total_ns);
 }
 
 int main(int argc, char **argv) {

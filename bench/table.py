@@ -20,7 +20,7 @@ import time
 PEERS = {"onnx": "ONNX Runtime", "compile": "torch.compile", "eager": "PyTorch eager"}
 IN_CACHE = ["softmax", "layer_norm", "silu(a*b+c)", "sum of rows", "sum of columns"]
 MEMORY_BOUND_BYTES = 32 << 20
-PHASE_ROWS = [("import", "import_ms"), ("opt", "opt_ms"), ("lower", "lower_ms"), ("sched", "sched_ms"), ("codegen", "codegen_ms"),
+PHASE_ROWS = [("import", "import_ms"), ("opt", "opt_ms"), ("lower", "lower_ms"), ("sched", "sched_ms"), ("codegen", "codegen_ms"), ("counters and records", "count_ms"),
               ("to source", "to_source_ms"), ("bundle", "bundle_ms"), ("total", "total_ms")]
 
 
@@ -107,6 +107,10 @@ def startup_figures(startup):
         yield f"import to kernel source, {name} ({nodes} nodes)", f"{limit} ms", f"{value:.1f} ms", value <= limit
     spread = startup["linear"]["spread"]
     yield "the same for stacks of 1,250 to 10,000 nodes, most over least time a node", "linear", f"{spread:.2f}", spread <= 1.5
+    for name, times in startup["phases"].items():
+        if "count_ms" in times:
+            percent = 100 * times["count_ms"]["median"] / times["total_ms"]["median"]
+            yield f"counters and records, part of compiling {name} with kernels from the cache", "1 %", f"{percent:.2f} %", percent <= 1
     for name, cold, warm in (("gpt2_tiny", 500, 20), ("gpt2_124m", 1000, 250)):
         for kind, limit in (("cold", cold), ("warm", warm)):
             value = startup["start_up"][name][kind]["wall_ms"]["median"]
@@ -237,7 +241,7 @@ def ceilings_table(ceilings):
 
 def phases_table(phases):
     names = list(phases)
-    rows = [[label] + [f"{phases[n][key]['median']:.1f}" for n in names] for label, key in PHASE_ROWS]
+    rows = [[label] + [f"{phases[n][key]['median']:.{2 if key == 'count_ms' else 1}f}" for n in names] for label, key in PHASE_ROWS if key in phases[names[0]]]
     rows.append(["kernels / unique"] + [f"{phases[n]['kernels']} / {phases[n]['unique']}" for n in names])
     return markdown(["milliseconds"] + [f"{n} ({phases[n]['nodes_imported']} nodes)" for n in names], rows)
 

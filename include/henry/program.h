@@ -145,6 +145,7 @@ typedef enum hn_cache_state { HN_CACHE_OFF, HN_CACHE_MISS, HN_CACHE_HIT } hn_cac
  * those of the compilation that filled the cache, and the phases that did not run are 0. */
 typedef struct hn_compile_stats {
     int64_t import_ns, opt_ns, lower_ns, sched_ns, codegen_ns, compile_ns, bundle_ns, total_ns;
+    int64_t count_ns; /* of the counters and the records of steps, between codegen and compile */
     uint32_t nodes_imported, nodes;
     /* after lowering, before calls of operations take theirs */
     uint32_t loops;

@@ -52,6 +52,18 @@ static inline bool hn_floor_div_i64(int64_t a, int64_t b, int64_t *out) {
     return true;
 }
 
+/* The greatest common divisor, of 0 and 0 it is 0. */
+static inline int64_t hn_gcd(int64_t a, int64_t b) {
+    uint64_t x = a < 0 ? 0 - (uint64_t)a : (uint64_t)a, y = b < 0 ? 0 - (uint64_t)b : (uint64_t)b;
+    while (y) {
+        uint64_t r = x % y;
+        x = y;
+        y = r;
+    }
+    /* 2^63 has no int64_t; half of it divides whatever it divides. */
+    return x > (uint64_t)INT64_MAX ? INT64_C(1) << 62 : (int64_t)x;
+}
+
 /* Rounds up to a multiple. `align` must not be 0, `value + align` must fit. */
 static inline size_t hn_align_up(size_t value, size_t align) {
     return (value + align - 1) / align * align;

@@ -103,8 +103,9 @@ static hn_status build(hn_driver *d, hn_strbuf *image) {
     const bool is_project = HN_OPT(&d->options, source_dir) != NULL;
     HN_TRY(is_project ? hn_driver_weights_compute(d) : hn_driver_weights_begin(d));
     HN_TRY(hn_driver_kernels(d));
-    HN_TRY(hn_driver_count(d));
     int64_t mark = hn_now_ns();
+    HN_TRY(hn_driver_count(d));
+    d->stats.count_ns = hn_driver_lap(&mark, "count");
     if (is_project) return hn_driver_source(d);
     HN_TRY(check_machines(d));
     HN_TRY(hn_driver_submit(d));

@@ -233,7 +233,7 @@ static hn_status build_verified(file_job *j, hn_strbuf *image) {
 /* Counters read as after the compilation that made the program. */
 static void note_hit(hn_compile_stats *s, hn_cache_level level) {
     s->import_ns = s->opt_ns = s->lower_ns = s->sched_ns = s->codegen_ns = s->compile_ns =
-        s->bundle_ns = 0;
+        s->bundle_ns = s->count_ns = 0;
     s->kernels_cached = s->kernels_unique;
     s->kernels_compiled = s->kernels_remote = 0;
     s->graph_cache = HN_CACHE_HIT;

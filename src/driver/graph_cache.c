@@ -127,7 +127,7 @@ static void put_program(const hn_graph_query *q, const hn_graph_place *place, co
     hn_strbuf_append(&bytes, c->image.ptr, c->image.len);
     const hn_compile_stats *s = &c->stats;
     int64_t made_ns = s->import_ns + s->opt_ns + s->lower_ns + s->sched_ns + s->codegen_ns +
-                      s->compile_ns + s->bundle_ns;
+                      s->count_ns + s->compile_ns + s->bundle_ns;
     hn_graph_place_record(q, place, &record);
     if (!bytes.failed && !record.failed)
         hn_cache_put(q->cache, &(hn_store_put_args){.ns = HN_STORE_GRAPH,

@@ -94,6 +94,7 @@ static void add_stats(hn_compile_stats *sum, const hn_compile_stats *s) {
     sum->import_ns += s->import_ns, sum->opt_ns += s->opt_ns, sum->lower_ns += s->lower_ns;
     sum->sched_ns += s->sched_ns, sum->codegen_ns += s->codegen_ns;
     sum->compile_ns += s->compile_ns, sum->bundle_ns += s->bundle_ns;
+    sum->count_ns += s->count_ns;
     sum->kernels_generated += s->kernels_generated, sum->kernels_unique += s->kernels_unique;
     sum->kernels_compiled += s->kernels_compiled, sum->kernels_cached += s->kernels_cached;
     sum->kernels_extern += s->kernels_extern, sum->kernels_remote += s->kernels_remote;

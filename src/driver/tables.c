@@ -37,9 +37,9 @@ static hn_status add_phases(hn_driver *d) {
     const struct {
         const char *name;
         int64_t ns;
-    } phases[] = {{"import", s->import_ns}, {"opt", s->opt_ns},         {"lower", s->lower_ns},
-                  {"sched", s->sched_ns},   {"codegen", s->codegen_ns}, {"compile", s->compile_ns},
-                  {"bundle", s->bundle_ns}};
+    } phases[] = {{"import", s->import_ns},   {"opt", s->opt_ns},         {"lower", s->lower_ns},
+                  {"sched", s->sched_ns},     {"codegen", s->codegen_ns}, {"count", s->count_ns},
+                  {"compile", s->compile_ns}, {"bundle", s->bundle_ns}};
     for (uint32_t k = 0; k < HN_COUNT_OF(phases); k++) {
         const hn_cell cells[] = {hn_cell_text(HN_STR("phase")),
                                  hn_cell_text(hn_str_of(phases[k].name)),

@@ -16,12 +16,9 @@ static hn_quantity size_at(const counter *c, uint32_t param) {
 static hn_quantity times(const counter *c, hn_quantity a, hn_quantity b) {
     return hn_quantity_mul(c->sym, a, b);
 }
-static hn_quantity number(const counter *c, int64_t value) {
-    return hn_quantity_int(c->sym, value);
-}
 /* The product of sizes at parameters [first, first + count). */
 static hn_quantity sizes_at(const counter *c, uint32_t first, uint32_t count) {
-    hn_quantity all = number(c, 1);
+    hn_quantity all = hn_quantity_int(1);
     for (uint32_t k = 0; k < count; k++) all = times(c, all, size_at(c, first + k));
     return all;
 }
@@ -36,14 +33,14 @@ static void add_operand(counter *c, uint32_t operand, hn_quantity elems) {
     if (operand >= c->call->operand_count || !o->buffer) return;
     const uint32_t bytes = hn_dtype_facts(c->p->buffers.items[o->buffer].dtype)->size_bytes;
     hn_quantity *sum = o->written ? &c->written : &c->read;
-    *sum = hn_quantity_add(c->sym, *sum, times(c, elems, number(c, bytes)));
+    *sum = hn_quantity_add(c->sym, *sum, times(c, elems, hn_quantity_int(bytes)));
 }
 
 /* A view of a larger tensor: of `rank` sizes, those with a stride other than 0, whose strides are
  * parameters from `strides` on. */
 static void add_strided(counter *c, uint32_t operand, const hn_quantity *sizes, uint32_t rank,
                         uint32_t strides) {
-    hn_quantity elems = number(c, 1);
+    hn_quantity elems = hn_quantity_int(1);
     for (uint32_t d = 0; d < rank; d++)
         if (!hn_sym_is_value(c->sym, c->call->params[strides + d], 0))
             elems = times(c, elems, sizes[d]);
@@ -63,7 +60,7 @@ static hn_quantity matmul(counter *c) {
     add_strided(c, 2, b, RANK, HN_MATMUL_B);
     add_strided(c, 3, out, RANK, HN_MATMUL_BIAS);
     add_strided(c, 4, out, RANK, HN_MATMUL_RESIDUAL);
-    return times(c, number(c, 2), sizes_at(c, HN_MATMUL_BATCH, HN_EXTERN_BATCH + 3));
+    return times(c, hn_quantity_int(2), sizes_at(c, HN_MATMUL_BATCH, HN_EXTERN_BATCH + 3));
 }
 
 static hn_quantity conv(counter *c) {
@@ -83,7 +80,7 @@ static hn_quantity conv(counter *c) {
     add_operand(c, 3, out);
     add_operand(c, 4, result);
     add_operand(c, 5, value_at(c, HN_CONV_SCALE_OUT) ? out : times(c, n, in));
-    return times(c, number(c, 2), times(c, transposed ? image : result, taps));
+    return times(c, hn_quantity_int(2), times(c, transposed ? image : result, taps));
 }
 
 /* Pairs of a query and a key that sees it. */
@@ -92,14 +89,14 @@ static hn_quantity pairs_of(const counter *c, bool causal) {
     const hn_quantity heads = sizes_at(c, HN_ATTENTION_BATCH, 2);
     if (!causal) return times(c, heads, times(c, m, n));
     /* query i sees i + 1 keys, as long as there are so many */
-    const hn_quantity ramp = {m.hint < n.hint ? m.hint : n.hint,
-                              m.expr && n.expr ? hn_sym_min(c->sym, m.expr, n.expr) : 0};
-    hn_quantity few = times(c, ramp, hn_quantity_add(c->sym, ramp, number(c, 1)));
+    const hn_expr rows = hn_quantity_expr(c->sym, m),
+                  all = hn_sym_min(c->sym, rows, hn_quantity_expr(c->sym, n));
+    const hn_quantity ramp = {.hint = m.hint < n.hint ? m.hint : n.hint, .expr = all};
+    hn_quantity few = times(c, ramp, hn_quantity_add(c->sym, ramp, hn_quantity_int(1)));
     few.hint /= 2;
     if (few.expr) few.expr = hn_sym_floordiv(c->sym, few.expr, hn_sym_int(c->sym, 2));
-    if (ramp.expr == m.expr) return times(c, heads, few);
-    const hn_quantity behind = {m.hint - ramp.hint,
-                                m.expr && ramp.expr ? hn_sym_sub(c->sym, m.expr, ramp.expr) : 0};
+    if (all == rows) return times(c, heads, few);
+    const hn_quantity behind = {.hint = m.hint - ramp.hint, .expr = hn_sym_sub(c->sym, rows, all)};
     return times(c, heads, hn_quantity_add(c->sym, few, times(c, behind, n)));
 }
 
@@ -121,7 +118,7 @@ static hn_quantity attention(counter *c) {
     add_heads(c, 3, KV, N, DV, HN_ATTENTION_V);
     add_heads(c, 4, HEADS, M, N, HN_ATTENTION_MASK);
     const hn_quantity both = hn_quantity_add(c->sym, size_at(c, D), size_at(c, DV));
-    return times(c, number(c, 2),
+    return times(c, hn_quantity_int(2),
                  times(c, pairs_of(c, value_at(c, HN_ATTENTION_CAUSAL) != 0), both));
 }
 
@@ -137,8 +134,8 @@ static hn_quantity attention_backward(counter *c) {
     add_heads(c, 7, HEADS, M, DV, HN_ATTENTION_BACKWARD_OUT);
     add_heads(c, 8, HEADS, M, N, HN_ATTENTION_BACKWARD_MASK);
     const hn_quantity pairs = pairs_of(c, value_at(c, HN_ATTENTION_BACKWARD_CAUSAL) != 0);
-    const hn_quantity each = hn_quantity_add(c->sym, times(c, number(c, 6), size_at(c, D)),
-                                             times(c, number(c, 4), size_at(c, DV)));
+    const hn_quantity each = hn_quantity_add(c->sym, times(c, hn_quantity_int(6), size_at(c, D)),
+                                             times(c, hn_quantity_int(4), size_at(c, DV)));
     return times(c, pairs, each);
 }
 
@@ -149,13 +146,13 @@ static hn_quantity sort(counter *c, bool is_topk) {
     add_operand(c, 0, kept);
     add_operand(c, 1, kept);
     add_operand(c, 2, all);
-    return number(c, 0);
+    return hn_quantity_int(0);
 }
 
 static hn_quantity nonzero(counter *c) {
     add_operand(c, 0, times(c, size_at(c, HN_NONZERO_COUNT), size_at(c, HN_NONZERO_RANK)));
     add_operand(c, 1, sizes_at(c, HN_NONZERO_SIZES, HN_NONZERO_RANK_MAX));
-    return number(c, 0);
+    return hn_quantity_int(0);
 }
 
 static hn_quantity grouped_matmul(counter *c) {
@@ -165,15 +162,15 @@ static hn_quantity grouped_matmul(counter *c) {
     add_strided(c, 1, (const hn_quantity[]){m, k}, 2, HN_GROUPED_A);
     add_strided(c, 2, (const hn_quantity[]){groups, k, n}, 3, HN_GROUPED_B);
     add_operand(c, 3, groups);
-    return times(c, number(c, 2), times(c, m, times(c, n, k)));
+    return times(c, hn_quantity_int(2), times(c, m, times(c, n, k)));
 }
 
 /* Each pair of boxes: a common area and a quotient. */
 static hn_quantity nms(counter *c) {
     const hn_quantity n = size_at(c, HN_NMS_N);
     add_operand(c, 0, n);
-    add_operand(c, 1, times(c, number(c, 4), n));
-    return times(c, number(c, 8), times(c, n, n));
+    add_operand(c, 1, times(c, hn_quantity_int(4), n));
+    return times(c, hn_quantity_int(8), times(c, n, n));
 }
 
 static hn_quantity count(counter *c) {
@@ -193,14 +190,14 @@ static hn_quantity count(counter *c) {
 
 void hn_call_record_of(const hn_program *program, const hn_extern *call, hn_work_record *out) {
     counter c = {.p = program, .call = call, .sym = program->sym};
-    c.read = c.written = hn_quantity_int(c.sym, 0);
+    c.read = c.written = hn_quantity_int(0);
     const hn_quantity operations = count(&c);
     *out = (hn_work_record){.category = HN_CATEGORY_CALL,
                             .traffic = {.read_bytes = c.read.hint,
                                         .written_bytes = c.written.hint,
-                                        .read_expr = c.read.expr,
-                                        .written_expr = c.written.expr,
+                                        .read_expr = hn_quantity_expr(c.sym, c.read),
+                                        .written_expr = hn_quantity_expr(c.sym, c.written),
                                         .is_bound = call->kind == HN_EXTERN_GROUPED_MATMUL},
                             .operations = operations.hint,
-                            .operations_expr = operations.expr};
+                            .operations_expr = hn_quantity_expr(c.sym, operations)};
 }

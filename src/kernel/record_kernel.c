@@ -8,7 +8,7 @@ static hn_quantity extent_of(hn_sym *sym, hn_expr var) {
 }
 
 static hn_quantity product(hn_sym *sym, const hn_expr *vars, uint32_t count) {
-    hn_quantity all = hn_quantity_int(sym, 1);
+    hn_quantity all = hn_quantity_int(1);
     for (uint32_t d = 0; d < count; d++) all = hn_quantity_mul(sym, all, extent_of(sym, vars[d]));
     return all;
 }
@@ -62,7 +62,7 @@ static hn_status add_phase(hn_sym *sym, const hn_kernel_phase *phase, hn_quantit
     }
     for (uint32_t level = 0; level <= phase->rank; level++) {
         const hn_quantity points = hn_quantity_mul(sym, rows, product(sym, phase->vars, level)),
-                          cost = hn_quantity_int(sym, costs[level]);
+                          cost = hn_quantity_int(costs[level]);
         if (costs[level]) *all = hn_quantity_add(sym, *all, hn_quantity_mul(sym, points, cost));
     }
     return NULL;
@@ -78,7 +78,7 @@ static hn_status add_operations(hn_sym *sym, const hn_kernel *kernel, hn_arena *
 
 static hn_status operations_of(hn_sym *sym, const hn_kernel *kernel, hn_arena *scratch,
                                hn_quantity *out) {
-    *out = hn_quantity_int(sym, 0);
+    *out = hn_quantity_int(0);
     if (!kernel->segments.count) return add_operations(sym, kernel, scratch, out);
     for (uint32_t s = 0; s < kernel->segments.count; s++)
         HN_TRY(add_operations(sym, kernel->segments.items[s].alone, scratch, out));
@@ -159,7 +159,7 @@ hn_status hn_kernel_record_of(const hn_program *program, const hn_kernel *kernel
     *out = (hn_work_record){.category = category_of(kernel),
                             .direction = (hn_step_direction)kernel->mode,
                             .operations = operations.hint,
-                            .operations_expr = operations.expr,
+                            .operations_expr = hn_quantity_expr(program->sym, operations),
                             .fused_loops = kernel->loop_count,
                             .phases = kernel->phases.count,
                             .locals = kernel->locals.count};

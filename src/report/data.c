@@ -82,10 +82,9 @@ static void put_phases(const hn_compile_stats *s, hn_strbuf *out) {
     const struct {
         const char *name;
         int64_t ns;
-    } phases[] = {{"import", s->import_ns},   {"passes", s->opt_ns},
-                  {"lower", s->lower_ns},     {"schedule", s->sched_ns},
-                  {"kernels", s->codegen_ns}, {"compilers", s->compile_ns},
-                  {"bundle", s->bundle_ns}};
+    } phases[] = {{"import", s->import_ns},     {"passes", s->opt_ns},      {"lower", s->lower_ns},
+                  {"schedule", s->sched_ns},    {"kernels", s->codegen_ns}, {"count", s->count_ns},
+                  {"compilers", s->compile_ns}, {"bundle", s->bundle_ns}};
     hn_json_key_put(out, "phases"), hn_json_open_put(out, '[');
     for (size_t k = 0; k < HN_COUNT_OF(phases); k++) {
         hn_json_open_put(out, '{');

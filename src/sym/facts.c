@@ -5,17 +5,6 @@
  * bound. */
 #include "sym/internal.h"
 
-int64_t hn_gcd(int64_t a, int64_t b) {
-    uint64_t x = a < 0 ? 0 - (uint64_t)a : (uint64_t)a, y = b < 0 ? 0 - (uint64_t)b : (uint64_t)b;
-    while (y) {
-        uint64_t r = x % y;
-        x = y;
-        y = r;
-    }
-    /* 2^63 has no int64_t; half of it divides whatever it divides. */
-    return x > (uint64_t)INT64_MAX ? INT64_C(1) << 62 : (int64_t)x;
-}
-
 /* --- arithmetic of ranges --- */
 
 typedef struct bound {

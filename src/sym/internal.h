@@ -147,7 +147,6 @@ void hn_sym_memo_put(hn_sym *sym, hn_memo_op op, hn_expr a, hn_expr b, uint32_t 
 /* --- facts.c --- */
 /* Fills range, divisor and epoch of `node` from its arguments. */
 void hn_sym_facts_compute(const hn_sym *sym, hn_sym_node *node);
-int64_t hn_gcd(int64_t a, int64_t b);
 /* The range of coeff * e, and of the sum of two ranges; INT64_MIN and INT64_MAX are the
  * infinities. */
 typedef struct hn_range {

@@ -404,6 +404,7 @@ void tool_phases_json(tool_json *json, const hn_compile_stats *stats) {
     tool_json_ms(json, "lower", stats->lower_ns);
     tool_json_ms(json, "sched", stats->sched_ns);
     tool_json_ms(json, "codegen", stats->codegen_ns);
+    tool_json_ms(json, "count", stats->count_ns);
     tool_json_ms(json, "compile", stats->compile_ns);
     tool_json_ms(json, "bundle", stats->bundle_ns);
 }
