@@ -35,6 +35,10 @@ typedef struct hn_tuned_form {
     const char *name, *parameters; /* "rows-split", "streams=4"; parameters may be "" */
     uint32_t samples;              /* 0: it was not timed, and the three behind are 0 */
     double median_ns, low_ns, high_ns;
+    /* Its time over that of the form that won, in the same rounds, and the interval that it lies in;
+     * the winner's are 1. They say more than the times, which were not all taken together. 0: not
+     * known. */
+    double ratio, ratio_low, ratio_high;
     double predicted_ns; /* by the model of costs; 0: it has no opinion */
     bool is_extra;       /* found by a search; the planner does not offer it by itself */
     const char *why;     /* why it takes no part; "": it does */
@@ -56,7 +60,7 @@ typedef struct hn_tuned_kernel {
     const hn_tuned_form *forms; /* the first one is the model's guess */
     uint32_t form_count;        /* 1 or more */
     uint32_t pick;              /* of `forms` */
-    bool is_certain;            /* no other form's interval meets that of the pick */
+    bool is_certain;            /* every other form certainly takes longer */
 } hn_tuned_kernel;
 
 typedef struct hn_tune_report {

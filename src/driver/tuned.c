@@ -26,6 +26,9 @@ static hn_status copy_timing(hn_arena *arena, const hn_form_timing *f, hn_tuned_
                            .median_ns = f->median_ns,
                            .low_ns = f->low_ns,
                            .high_ns = f->high_ns,
+                           .ratio = f->ratio,
+                           .ratio_low = f->ratio_low,
+                           .ratio_high = f->ratio_high,
                            .predicted_ns = f->predicted_ns,
                            .is_extra = f->is_extra};
     HN_TRY(copy_text(arena, f->form.name, &out->name));

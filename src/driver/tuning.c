@@ -148,6 +148,9 @@ static hn_status fill_forms(tuning *x, const hn_tune_job *job, hn_tuning_record 
                              .median_ns = e->median_ns,
                              .low_ns = e->low_ns,
                              .high_ns = e->high_ns,
+                             .ratio = e->ratio,
+                             .ratio_low = e->ratio_low,
+                             .ratio_high = e->ratio_high,
                              .predicted_ns = isfinite(e->v.ns) && e->v.ns > 0 ? e->v.ns : 0,
                              .is_extra = e->is_extra,
                              .dropped = e->dropped};

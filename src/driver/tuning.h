@@ -23,7 +23,8 @@ typedef struct hn_tune_entry {
     bool was_raced;
     uint32_t samples; /* 0: it was not timed */
     double median_ns, low_ns, high_ns;
-    hn_str dropped; /* why it failed; empty: it did not */
+    double ratio, ratio_low, ratio_high; /* to the pick: as in hn_form_timing */
+    hn_str dropped;                      /* why it failed; empty: it did not */
 } hn_tune_entry;
 
 /* A kernel at one set of sizes. */

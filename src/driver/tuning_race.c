@@ -1,7 +1,7 @@
 /* tuning_race.c: the forms of one kernel race at one set of sizes; then neighbours of the fastest
  * one (one parameter, one step) race against it, and of the fastest of these again, as long as that
  * is faster: no form twice. Times of later races are brought to the scale of the first one by the
- * form that both have. */
+ * form that both have; ratios of the first one to the winner of the last one likewise. */
 #include "driver/tuning.h"
 
 #include "base/trace.h"
@@ -70,6 +70,33 @@ static hn_status note(hn_driver *d, const hn_bench_result *result, double scale,
     return NULL;
 }
 
+/* Of who has no round with the fastest, the bounds are none: it is far behind. */
+static void note_ratio(const hn_bench_result *result, double to, hn_tune_entry *e) {
+    e->ratio = result->ratio / to;
+    e->ratio_low = result->ratio_low > 0 ? result->ratio_low / to : e->ratio;
+    e->ratio_high = isfinite(result->ratio_high) ? result->ratio_high / to : e->ratio;
+}
+
+static void scale_ratios(hn_tune_job *job, double by) {
+    for (uint32_t k = 0; k < job->entries.count; k++) {
+        hn_tune_entry *e = &job->entries.items[k];
+        e->ratio *= by, e->ratio_low *= by, e->ratio_high *= by;
+    }
+}
+
+/* To the winner of this race. Of forms of earlier races by the one that was the fastest of them,
+ * which is the first one here. */
+static void note_ratios(hn_tune_job *job, const hn_tune_race *r, const hn_bench_report *report) {
+    const double to = report->results[report->winner].ratio;
+    hn_tune_entry *winner = &job->entries.items[r->entries[report->winner]];
+    if (!(to > 0)) return;
+    scale_ratios(job, report->results[0].ratio / to);
+    for (uint32_t k = 0; k < report->count; k++)
+        if (report->results[k].state != HN_BENCH_DROPPED && report->results[k].ratio > 0)
+            note_ratio(&report->results[k], to, &job->entries.items[r->entries[k]]);
+    winner->ratio = winner->ratio_low = winner->ratio_high = 1;
+}
+
 /* Results of forms that have times already stay. */
 static hn_status note_all(hn_driver *d, hn_tune_job *job, const hn_tune_race *r,
                           const hn_bench_report *report) {
@@ -82,6 +109,7 @@ static hn_status note_all(hn_driver *d, hn_tune_job *job, const hn_tune_race *r,
         hn_tune_entry *e = &job->entries.items[r->entries[k]];
         if (!e->was_raced) HN_TRY(note(d, &report->results[k], scale, e));
     }
+    note_ratios(job, r, report);
     return NULL;
 }
 

@@ -80,6 +80,10 @@ static hn_status check(const hn_choice_times *t) {
             return HN_ERROR(HN_INVALID_ARGUMENT, "sample %zu of variant %zu has no time",
                             k / t->variant_count, k % t->variant_count);
     }
+    for (uint32_t k = 0; t->picks && k < t->sample_count; k++)
+        if (t->picks[k] != HN_CHOICE_ANY && t->picks[k] >= t->variant_count)
+            return HN_ERROR(HN_INVALID_ARGUMENT, "sample %u picks variant %u of %u", k, t->picks[k],
+                            t->variant_count);
     return NULL;
 }
 
@@ -121,32 +125,47 @@ static hn_status order_samples(maker *m) {
 }
 
 static const int64_t *sizes_of(const maker *m, uint32_t sample) { return m->order[sample]; }
+static size_t number_of(const maker *m, uint32_t sample) {
+    return m->t->size_count ? (size_t)(m->order[sample] - m->t->sizes) / m->t->size_count : sample;
+}
 static const hn_choice_time *times_of(const maker *m, uint32_t sample) {
-    const size_t number =
-        m->t->size_count ? (size_t)(m->order[sample] - m->t->sizes) / m->t->size_count : sample;
-    return &m->t->times[number * m->t->variant_count];
+    return &m->t->times[number_of(m, sample) * m->t->variant_count];
+}
+
+/* What the others are measured by: the pick, else the fastest of those that count. */
+static uint32_t base_of(const maker *m, uint32_t sample, const cell *c) {
+    const hn_choice_time *times = times_of(m, sample);
+    uint32_t best = m->t->picks ? m->t->picks[number_of(m, sample)] : HN_CHOICE_ANY;
+    if (best != HN_CHOICE_ANY && c->cost[best] == 0) return best;
+    best = HN_CHOICE_ANY;
+    for (uint32_t v = 0; v < m->t->variant_count; v++)
+        if (c->cost[v] == 0 && (best == HN_CHOICE_ANY || times[v].ns < times[best].ns)) best = v;
+    return best;
+}
+
+static bool is_as_fast(const maker *m, const hn_choice_time *x, const hn_choice_time *base) {
+    const double share = fabs(x->ns / base->ns - 1);
+    return share <= m->least_gain ||
+           (share <= doubt_max && x->low_ns <= base->high_ns && base->low_ns <= x->high_ns);
 }
 
 static void judge(const maker *m, uint32_t sample, cell *out) {
     const hn_choice_time *times = times_of(m, sample);
-    uint32_t best = HN_CHOICE_ANY;
     out->fit = 0;
     for (uint32_t v = 0; v < m->t->variant_count; v++) {
         const bool counts = times[v].ns > 0 && may_run(m->t, v, sizes_of(m, sample));
         out->cost[v] = counts ? 0 : unknown_cost;
-        if (counts && (best == HN_CHOICE_ANY || times[v].ns < times[best].ns)) best = v;
     }
+    const uint32_t best = base_of(m, sample, out);
     if (best == HN_CHOICE_ANY) { /* nothing is known: whatever there is */
         out->fit = UINT64_MAX;
         return;
     }
     for (uint32_t v = 0; v < m->t->variant_count; v++) {
         if (out->cost[v] > 0) continue;
-        const double share = times[v].ns / times[best].ns - 1;
-        const bool is_near = share <= m->least_gain ||
-                             (share <= doubt_max && times[v].low_ns <= times[best].high_ns);
-        out->cost[v] = log(times[v].ns / times[best].ns);
-        if (is_near) out->fit |= UINT64_C(1) << v;
+        /* none is ahead of a pick */
+        out->cost[v] = times[v].ns > times[best].ns ? log(times[v].ns / times[best].ns) : 0;
+        if (is_as_fast(m, &times[v], &times[best])) out->fit |= UINT64_C(1) << v;
     }
 }
 
@@ -486,36 +505,54 @@ hn_status hn_choice_make(const hn_choice_times *t, hn_arena *scratch, hn_choice_
 
 static hn_choice_time exactly(double ns) { return (hn_choice_time){ns, ns, ns}; }
 
-/* Where somebody has said what runs, nothing else has a time. */
-static hn_choice_time time_of(const hn_tuning_record *r, const hn_form_name *variant) {
+/* The number of the form; form_count: the record does not have it. */
+static uint32_t form_of(const hn_tuning_record *r, const hn_form_name *variant) {
     uint32_t k = 0;
     while (k < r->form_count && !hn_form_name_eq(&r->forms[k].form, variant)) k++;
+    return k;
+}
+
+/* Where somebody has said what runs, nothing else has a time. */
+static hn_choice_time time_of(const hn_tuning_record *r, uint32_t k) {
     if (k == r->form_count) return exactly(0);
     const hn_form_timing *f = &r->forms[k];
     if (r->how == HN_TUNING_FORCED) return exactly(k == r->pick);
     if (r->how == HN_TUNING_MODEL) return exactly(f->predicted_ns);
+    if (hn_tuning_record_has_winner(r)) /* in units of the winner's time: nobody asks for more */
+        return (hn_choice_time){f->ratio, f->ratio_low, f->ratio_high};
     return (hn_choice_time){f->median_ns, f->low_ns, f->high_ns};
+}
+
+/* What the model of costs has put in front is no verdict. */
+static bool is_pick(const hn_tuning_record *r, uint32_t form) {
+    return form == r->pick && r->how != HN_TUNING_MODEL;
 }
 
 hn_status hn_choice_times_of(const hn_tuning_record *const *records, uint32_t record_count,
                              const hn_form_name *variants, uint32_t variant_count, hn_arena *arena,
                              hn_choice_times *out) {
     int64_t *sizes;
+    uint32_t *picks;
     hn_choice_time *times;
     *out = (hn_choice_times){.variant_count = variant_count,
                              .size_count = record_count ? records[0]->size_count : 0,
                              .fallback = HN_CHOICE_ANY};
     HN_NEW(arena, sizes, (size_t)record_count * out->size_count + 1);
+    HN_NEW(arena, picks, (size_t)record_count + 1);
     HN_NEW(arena, times, (size_t)record_count * variant_count + 1);
     for (uint32_t k = 0; k < record_count; k++) {
         const hn_tuning_record *r = records[k];
         const size_t n = out->sample_count;
         if (r->size_count != out->size_count) continue;
         for (uint32_t s = 0; s < r->size_count; s++) sizes[n * r->size_count + s] = r->sizes[s];
-        for (uint32_t v = 0; v < variant_count; v++)
-            times[n * variant_count + v] = time_of(r, &variants[v]);
+        picks[n] = HN_CHOICE_ANY;
+        for (uint32_t v = 0; v < variant_count; v++) {
+            const uint32_t form = form_of(r, &variants[v]);
+            times[n * variant_count + v] = time_of(r, form);
+            if (is_pick(r, form)) picks[n] = v;
+        }
         out->sample_count++;
     }
-    out->sizes = sizes, out->times = times;
+    out->sizes = sizes, out->times = times, out->picks = picks;
     return NULL;
 }

@@ -94,10 +94,29 @@ hn_digest hn_tuning_record_identity(const hn_tuning_record *r) {
 
 /* ---- what a record says ---- */
 
+bool hn_tuning_record_has_winner(const hn_tuning_record *r) {
+    const hn_form_timing *f = &r->forms[r->pick];
+    return f->ratio == 1 && f->ratio_low == 1 && f->ratio_high == 1;
+}
+
+/* By ratios: those of all other forms are above 1. */
+static bool is_ahead(const hn_tuning_record *r, double *out_margin) {
+    double second = INFINITY, low = INFINITY;
+    for (uint32_t k = 0; k < r->form_count; k++) {
+        const hn_form_timing *f = &r->forms[k];
+        if (k == r->pick || !f->samples) continue;
+        if (f->ratio < second) second = f->ratio;
+        if (f->ratio_low < low) low = f->ratio_low;
+    }
+    if (isfinite(second)) *out_margin = second - 1;
+    return low > 1;
+}
+
 bool hn_tuning_record_is_certain(const hn_tuning_record *r, double *out_margin) {
     const hn_form_timing *first = NULL;
     double second_ns = INFINITY, next_low_ns = INFINITY;
     *out_margin = 0;
+    if (hn_tuning_record_has_winner(r)) return is_ahead(r, out_margin);
     for (uint32_t k = 0; k < r->form_count; k++)
         if (r->forms[k].samples && (!first || r->forms[k].median_ns < first->median_ns))
             first = &r->forms[k];
@@ -133,6 +152,11 @@ static hn_status check_form(const hn_form_timing *f, uint32_t number) {
                          !(f->median_ns <= f->high_ns) || f->dropped.len
                    : f->low_ns != 0 || f->median_ns != 0 || f->high_ns != 0)
         return HN_ERROR(HN_INVALID_ARGUMENT, "form %u has no times low <= median <= high", number);
+    if (f->ratio != 0 || f->ratio_low != 0 || f->ratio_high != 0)
+        if (!f->samples || !is_time(f->ratio_low) || !is_time(f->ratio_high) ||
+            !(f->ratio_low <= f->ratio) || !(f->ratio <= f->ratio_high))
+            return HN_ERROR(HN_INVALID_ARGUMENT, "form %u has no ratios low <= ratio <= high",
+                            number);
     if (f->predicted_ns != 0 && !is_time(f->predicted_ns))
         return HN_ERROR(HN_INVALID_ARGUMENT, "form %u has no predicted time", number);
     return NULL;

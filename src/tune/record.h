@@ -35,7 +35,11 @@ typedef struct hn_form_timing {
     hn_form_name form;
     /* the median of the samples and an interval of confidence around it; all 0: not timed */
     double median_ns, low_ns, high_ns;
-    uint32_t samples;    /* 0: not timed */
+    uint32_t samples; /* 0: not timed */
+    /* its time over that of the form that won, in the same rounds of a race, and the interval that
+     * it lies in; the winner's are all 1, so a pick whose are not was changed by somebody. All 0: not
+     * known */
+    double ratio, ratio_low, ratio_high;
     double predicted_ns; /* by the cost model; 0: it has no opinion */
     bool is_extra;       /* found by a search, no part of the set */
     hn_str dropped;      /* why it takes no part: "does not build: ..."; empty: it does */
@@ -45,7 +49,7 @@ typedef enum hn_tuning_how {
     HN_TUNING_MODEL,   /* by the cost model; nothing was timed */
     HN_TUNING_TIMED,   /* the fastest of the set */
     HN_TUNING_DESCENT, /* the fastest of those that a search found */
-    HN_TUNING_FORCED,  /* somebody said so */
+    HN_TUNING_FORCED, /* somebody said so: the pick need not have been timed, and nothing else counts */
     HN_TUNING_HOW_COUNT
 } hn_tuning_how;
 const char *hn_tuning_how_name(hn_tuning_how how); /* "timed" */
@@ -78,13 +82,17 @@ void hn_form_name_print(const hn_form_name *form, hn_strbuf *out);
 /* Of kernel, set, device and sizes: of two records with the same one the later replaces the other. */
 hn_digest hn_tuning_record_identity(const hn_tuning_record *r);
 
-/* Whether the pick is certain: the intervals of the fastest and of every other form that was timed
- * do not meet. `out_margin`: how much longer the second one takes, 0.25 is a quarter; 0 with one. */
+/* Whether the pick is the form that won, as its ratios say. */
+bool hn_tuning_record_has_winner(const hn_tuning_record *r);
+/* Whether the pick is certain: every other form that was timed certainly takes longer, by ratios
+ * where they are known, else by intervals that do not meet. `out_margin`: how much longer the second
+ * one takes, 0.25 is a quarter; 0 with one. */
 bool hn_tuning_record_is_certain(const hn_tuning_record *r, double *out_margin);
 
 /* Appends the record as one line, fields in a fixed order. */
 void hn_tuning_record_print(const hn_tuning_record *r, hn_strbuf *out);
-/* Reads one line. Unknown fields are left out.
+/* Reads one line. Unknown fields are left out. A pick that was not timed, or did not win, is
+ * "forced", whatever the line says.
  * Owns: strings and lists live in `arena` or in `line`. Errors: corrupt, naming the byte and what
  * was expected; incompatible for a later version; out-of-memory. */
 hn_status hn_tuning_record_parse(hn_arena *arena, hn_str line, hn_tuning_record *out) HN_MUST_USE;

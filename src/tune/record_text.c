@@ -44,6 +44,11 @@ static void put_form(const hn_form_timing *f, hn_strbuf *out) {
         hn_json_float_put(out, "high_ns", f->high_ns);
         hn_json_int_put(out, "samples", f->samples);
     }
+    if (f->ratio > 0) {
+        hn_json_float_put(out, "ratio", f->ratio);
+        hn_json_float_put(out, "ratio_low", f->ratio_low);
+        hn_json_float_put(out, "ratio_high", f->ratio_high);
+    }
     if (f->predicted_ns > 0) hn_json_float_put(out, "predicted_ns", f->predicted_ns);
     if (f->is_extra) hn_json_bool_put(out, "extra", true);
     if (f->dropped.len) hn_json_text_put(out, "dropped", f->dropped);
@@ -186,6 +191,9 @@ static hn_status read_form(reader *in) {
         else if (hn_str_eq(key, HN_STR("low_ns"))) HN_TRY(hn_json_float(json, &f.low_ns));
         else if (hn_str_eq(key, HN_STR("high_ns"))) HN_TRY(hn_json_float(json, &f.high_ns));
         else if (hn_str_eq(key, HN_STR("samples"))) HN_TRY(read_samples(in, &f));
+        else if (hn_str_eq(key, HN_STR("ratio"))) HN_TRY(hn_json_float(json, &f.ratio));
+        else if (hn_str_eq(key, HN_STR("ratio_low"))) HN_TRY(hn_json_float(json, &f.ratio_low));
+        else if (hn_str_eq(key, HN_STR("ratio_high"))) HN_TRY(hn_json_float(json, &f.ratio_high));
         else if (hn_str_eq(key, HN_STR("predicted_ns")))
             HN_TRY(hn_json_float(json, &f.predicted_ns));
         else if (hn_str_eq(key, HN_STR("extra"))) HN_TRY(hn_json_bool(json, &f.is_extra));
@@ -303,6 +311,14 @@ static hn_status find_pick(reader *in) {
                     HN_STR_ARG(in->pick));
 }
 
+/* What was measured does not say that this form runs: so somebody has. */
+static void see_who_picked(hn_tuning_record *r) {
+    const hn_form_timing *pick = &r->forms[r->pick];
+    const bool is_measured = r->how == HN_TUNING_TIMED || r->how == HN_TUNING_DESCENT;
+    if (is_measured && (!pick->samples || (pick->ratio != 0 && !hn_tuning_record_has_winner(r))))
+        r->how = HN_TUNING_FORCED;
+}
+
 hn_status hn_tuning_record_parse(hn_arena *arena, hn_str line, hn_tuning_record *out) {
     reader in = {.arena = arena, .r = out};
     *out = (hn_tuning_record){.size_count = 0};
@@ -311,6 +327,7 @@ hn_status hn_tuning_record_parse(hn_arena *arena, hn_str line, hn_tuning_record 
     hn_json_init(&in.json, arena, line);
     HN_TRY(read_fields(&in));
     HN_TRY(find_pick(&in));
+    see_who_picked(out);
     hn_status status = hn_tuning_record_check(out);
     if (!status) return NULL;
     hn_status told = HN_ERROR(HN_CORRUPT, "%s", hn_status_message(status));

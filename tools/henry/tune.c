@@ -7,10 +7,12 @@
 
 static const hn_tuned_form *picked(const hn_tuned_kernel *k) { return &k->forms[k->pick]; }
 
-/* How many times as long the form takes that nothing was measured for; 0: it is not known. */
+/* How many times as long the form takes that nothing was measured for; 0: it is not known. By their
+ * ratios, in the same rounds; records of earlier versions have none. */
 static double gain_of(const hn_tuned_kernel *k) {
-    const double guess = k->forms[0].median_ns, pick = picked(k)->median_ns;
-    return guess > 0 && pick > 0 ? guess / pick : 0;
+    const hn_tuned_form *guess = &k->forms[0], *pick = picked(k);
+    if (guess->ratio > 0 && pick->ratio > 0) return guess->ratio / pick->ratio;
+    return guess->median_ns > 0 && pick->median_ns > 0 ? guess->median_ns / pick->median_ns : 0;
 }
 
 static uint32_t count(const hn_tune_report *report, hn_tuned_how how) {
@@ -77,6 +79,9 @@ static void json_form(const hn_tuned_form *f, tool_json *json) {
     tool_json_num(json, "median_ns", f->median_ns);
     tool_json_num(json, "low_ns", f->low_ns);
     tool_json_num(json, "high_ns", f->high_ns);
+    tool_json_num(json, "ratio", f->ratio);
+    tool_json_num(json, "ratio_low", f->ratio_low);
+    tool_json_num(json, "ratio_high", f->ratio_high);
     tool_json_num(json, "predicted_ns", f->predicted_ns);
     tool_json_bool(json, "is_extra", f->is_extra);
     tool_json_str(json, "why", *f->why ? f->why : NULL);

@@ -66,44 +66,60 @@ static const hn_kernel *kernel_of(const fixture *x, uint32_t n, uint32_t *out_st
 
 /* ---- which form a kernel gets ---- */
 
-/* A file with a record for the one kernel of `x`, which picks form `pick` of the set. */
+/* The fastest is form `pick` of the set, by far. */
+static void print_record(const hn_tunable *t, uint32_t pick, hn_str device, int64_t size,
+                         hn_strbuf *out) {
+    hn_form_timing forms[HN_VARIANTS_MAX];
+    memset(forms, 0, sizeof forms);
+    for (uint32_t k = 0; k < t->set.count; k++) {
+        const double ratio = k == pick ? 1 : 2, ns = 100 * ratio;
+        forms[k] = (hn_form_timing){.form = t->names[k],
+                                    .median_ns = ns,
+                                    .low_ns = ns,
+                                    .high_ns = ns,
+                                    .samples = 9,
+                                    .ratio = ratio,
+                                    .ratio_low = ratio,
+                                    .ratio_high = ratio};
+    }
+    hn_tuning_record r = {.kernel = t->name,
+                          .digest = t->id.digest,
+                          .size_count = t->id.symbol_count,
+                          .device = device,
+                          .forms = forms,
+                          .form_count = t->set.count,
+                          .pick = pick,
+                          .how = HN_TUNING_TIMED,
+                          .tool = HN_STR("test")};
+    for (uint32_t s = 0; s < r.size_count; s++) r.sizes[s] = size, r.symbols[s] = HN_STR("s0");
+    EXPECT_OK(hn_tuning_record_check(&r));
+    hn_tuning_record_print(&r, out);
+}
+
+/* Sizes that have records, where a kernel has any. */
+static const int64_t recorded[] = {4, 64, 1024};
+enum { RECORDED = sizeof recorded / sizeof *recorded };
+
+/* A file with records for the one kernel of `x`, which pick form `pick` of the set. */
 static void write_record(const fixture *x, uint32_t pick, const char *path) {
     hn_tunable t;
     hn_strbuf device, text;
-    hn_arena scratch;
     uint32_t step;
     fixture *w = (fixture *)x;
-    hn_arena_init(&scratch);
     hn_strbuf_init(&device);
     hn_strbuf_init(&text);
     EXPECT_OK(
         hn_tunable_identify(&w->d, &w->d.levels[0].target, kernel_of(x, 0, &step), &w->arena, &t));
     EXPECT_OK(hn_tunable_complete(&t, &w->arena));
     EXPECT_OK(hn_driver_tuning_device(&w->d, &w->d.levels[0].target, &device));
-    hn_form_timing forms[HN_VARIANTS_MAX];
-    memset(forms, 0, sizeof forms);
     EXPECT(t.set.count >= 2);
-    for (uint32_t k = 0; k < t.set.count; k++) {
-        const double ns = k == pick ? 100 : 200;
-        forms[k] = (hn_form_timing){
-            .form = t.names[k], .median_ns = ns, .low_ns = ns, .high_ns = ns, .samples = 9};
-    }
-    const hn_tuning_record r = {.kernel = t.name,
-                                .digest = t.id.digest,
-                                .device = hn_strbuf_str(&device),
-                                .forms = forms,
-                                .form_count = t.set.count,
-                                .pick = pick,
-                                .how = HN_TUNING_TIMED,
-                                .tool = HN_STR("test")};
-    EXPECT_OK(hn_tuning_record_check(&r));
-    hn_tuning_record_print(&r, &text);
+    for (uint32_t k = 0; k < (t.id.symbol_count ? RECORDED : 1); k++)
+        print_record(&t, pick, hn_strbuf_str(&device), recorded[k], &text);
     FILE *f = fopen(path, "w");
     EXPECT(f && fputs(text.ptr, f) >= 0);
     if (f) fclose(f);
     hn_strbuf_deinit(&device);
     hn_strbuf_deinit(&text);
-    hn_arena_deinit(&scratch);
 }
 
 static void name_of(const fixture *x, char out[24]) {
@@ -152,6 +168,75 @@ TEST(a_record_decides_and_the_model_of_costs_where_there_is_none) {
     rmdir(dir);
 }
 
+/* What a person does: another pick in the lines from `first` on, and nothing else. */
+static void edit_picks(const char *path, uint32_t first, const hn_form_name *pick) {
+    hn_strbuf from, to;
+    hn_strbuf_init(&from);
+    hn_strbuf_init(&to);
+    EXPECT_OK(hn_file_read(path, &from));
+    const char *at = from.ptr;
+    for (uint32_t line = 0; at && *at; line++) {
+        const char *begin = strstr(at, "\"pick\":\"") + 8, *end = strchr(begin, '"');
+        hn_strbuf_append(&to, at, (size_t)(begin - at));
+        if (line >= first) hn_form_name_print(pick, &to);
+        else hn_strbuf_append(&to, begin, (size_t)(end - begin));
+        at = strchr(end, '\n') + 1;
+        hn_strbuf_append(&to, end, (size_t)(at - end));
+    }
+    EXPECT_OK(hn_file_write_atomic(path, to.ptr, to.len, false));
+    hn_strbuf_deinit(&from);
+    hn_strbuf_deinit(&to);
+}
+
+/* How many forms the one kernel has, as a file of records says. */
+static uint32_t count_forms(const char *statements, const char *file, char out_name[24]) {
+    fixture x;
+    uint32_t step;
+    begin(&x, statements, &(hn_compile_options){.threads = 2, .tuning = file});
+    (void)kernel_of(&x, 0, &step);
+    name_of(&x, out_name);
+    const uint32_t count = 1 + x.d.levels[0].step_kernels[step].variant_count;
+    end(&x);
+    return count;
+}
+
+/* The last form of a set is twice as slow as the first, says the file; but that is what it picks. */
+static void check_edited(const char *statements, bool is_dynamic) {
+    char dir[] = "/tmp/henry_tuning_XXXXXX", file[64], first[24], names[2][24];
+    hn_tunable t;
+    uint32_t step;
+    fixture x;
+    EXPECT(mkdtemp(dir) != NULL);
+    snprintf(file, sizeof file, "%s/t.json", dir);
+    begin(&x, statements, &(hn_compile_options){.threads = 2});
+    EXPECT_OK(
+        hn_tunable_identify(&x.d, &x.d.levels[0].target, kernel_of(&x, 0, &step), &x.arena, &t));
+    EXPECT_OK(hn_tunable_complete(&t, &x.arena));
+    write_record(&x, t.set.count - 1, file);
+    EXPECT_INT(count_forms(statements, file, names[0]), 1);
+    write_record(&x, 0, file);
+    EXPECT_INT(count_forms(statements, file, first), 1);
+    edit_picks(file, 0, &t.names[t.set.count - 1]);
+    EXPECT_INT(count_forms(statements, file, names[1]), 1);
+    EXPECT_STR(names[1], names[0]);
+    EXPECT(strcmp(first, names[0]) != 0);
+    write_record(&x, 0, file);
+    edit_picks(file, 1, &t.names[t.set.count - 1]);
+    EXPECT_INT(count_forms(statements, file, names[1]), is_dynamic ? 2 : 1);
+    end(&x);
+    unlink(file);
+    rmdir(dir);
+}
+
+static const char dynamic[] =
+    "symbol size s0 in [1, 4096] hint 8\n input user %x : f32[s0, 100] \"x\"\n %y = "
+    "aten._softmax.default(%x, -1, false) : f32[s0, 100]\n output user %y \"y\"";
+
+TEST(a_pick_that_is_changed_is_obeyed) {
+    check_edited(sum, false);
+    check_edited(dynamic, true);
+}
+
 /* ---- what is timed ---- */
 
 /* Two equal sums, one behind the other. */
@@ -194,10 +279,6 @@ TEST(equal_kernels_are_timed_once_and_known_ones_not_at_all) {
 }
 
 /* ---- sizes that differ from call to call ---- */
-
-static const char dynamic[] =
-    "symbol size s0 in [1, 4096] hint 8\n input user %x : f32[s0, 100] \"x\"\n %y = "
-    "aten._softmax.default(%x, -1, false) : f32[s0, 100]\n output user %y \"y\"";
 
 static bool has_sizes(const hn_tune_report *r, const char *sizes) {
     for (uint32_t k = 0; k < r->kernel_count; k++)

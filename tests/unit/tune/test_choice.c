@@ -121,6 +121,65 @@ TEST(limits_are_kept_between_sizes) {
     EXPECT_INT(pick(&made, &(int64_t){1025}), 0);
 }
 
+/* Medians of times that were not taken together say nothing against the verdict of a race. */
+TEST(a_pick_stays_where_it_was_picked) {
+    static const int64_t sizes[] = {4096, 16};
+    static const uint32_t picks[] = {1, 0};
+    hn_choice_time times[] = {exactly(100), exactly(80), exactly(100), exactly(82)};
+    hn_choice_times t = {.size_count = 1,
+                         .variant_count = 2,
+                         .sample_count = 2,
+                         .sizes = sizes,
+                         .times = times,
+                         .picks = picks,
+                         .fallback = HN_CHOICE_ANY};
+    hn_choice_made made = make(&t);
+    EXPECT_INT(pick(&made, &(int64_t){16}), 0);
+    EXPECT_INT(pick(&made, &(int64_t){4096}), 1);
+    t.picks = NULL, made = make(&t);
+    EXPECT_INT(pick(&made, &(int64_t){16}), 1);
+}
+
+TEST(what_is_as_fast_as_a_pick_will_do) {
+    static const int64_t sizes[] = {16, 4096};
+    static const uint32_t picks[] = {1, 0};
+    hn_choice_time times[] = {{103, 99.5, 107}, exactly(100), exactly(100), exactly(300)};
+    hn_choice_times t = {.size_count = 1,
+                         .variant_count = 2,
+                         .sample_count = 2,
+                         .sizes = sizes,
+                         .times = times,
+                         .picks = picks,
+                         .fallback = HN_CHOICE_ANY};
+    EXPECT_INT(make(&t).table.head.box_count, 0); /* variant 0 for all of them */
+    times[0].low_ns = 100.5;
+    EXPECT_INT(make(&t).table.head.box_count, 1); /* it certainly takes longer */
+    times[0] = (hn_choice_time){94, 90, 99};
+    EXPECT_INT(make(&t).table.head.box_count, 1); /* as if it did: the race has it so */
+    times[0] = (hn_choice_time){112, 99, 120};
+    EXPECT_INT(make(&t).table.head.box_count, 1); /* what may be a tenth is no noise */
+}
+
+TEST(a_pick_is_one_of_the_variants) {
+    static const int64_t size = 5;
+    const hn_choice_time times[] = {exactly(1), exactly(2), exactly(0)};
+    uint32_t picks[] = {3};
+    const hn_choice_times t = {.size_count = 1,
+                               .variant_count = 3,
+                               .sample_count = 1,
+                               .sizes = &size,
+                               .times = times,
+                               .picks = picks,
+                               .fallback = HN_CHOICE_ANY};
+    hn_arena arena;
+    hn_choice_made made;
+    hn_arena_init(&arena);
+    EXPECT_ERROR(hn_choice_make(&t, &arena, &made), HN_INVALID_ARGUMENT, "picks variant 3 of 3");
+    picks[0] = 2; /* it has no time, so it may not be one that runs */
+    EXPECT_INT(make(&t).table.head.fallback, 0);
+    hn_arena_deinit(&arena);
+}
+
 /* ---- several sizes ---- */
 
 enum { MOST_SAMPLES = 216, MOST_VARIANTS = 6 };
@@ -361,6 +420,55 @@ TEST(records_become_tables) {
     EXPECT_INT(pick(&made, &(int64_t){64}), 1);
     EXPECT_INT(pick(&made, &(int64_t){512}), 2);
     EXPECT_INT(pick(&made, &(int64_t){4096}), 0);
+    hn_arena_deinit(&arena);
+}
+
+/* Of rows and tiles; streams do not build. */
+static hn_choice_made table_of(const hn_tuning_record *records, uint32_t count, hn_arena *arena) {
+    static const hn_form_name variants[] = {{{"rows", 4}, {"lanes=16", 8}},
+                                            {{"tiles", 5}, {"lanes=16 grain=64", 17}}};
+    const hn_tuning_record *list[4];
+    hn_choice_times times;
+    hn_choice_made made = {.axes = {0}};
+    for (uint32_t k = 0; k < count; k++) list[k] = &records[k];
+    EXPECT_OK(hn_choice_times_of(list, count, variants, 2, arena, &times));
+    EXPECT_OK(hn_choice_make(&times, arena, &made));
+    return made;
+}
+
+static void set_ratio(hn_form_timing *f, double ratio, double low, double high) {
+    f->ratio = ratio, f->ratio_low = low, f->ratio_high = high;
+}
+
+/* The medians of test_record say that tiles are the fastest, everywhere. */
+TEST(ratios_decide_and_medians_do_not) {
+    hn_form_timing forms[2][3];
+    hn_tuning_record records[] = {test_record(forms[0], 1, 8), test_record(forms[1], 1, 512)};
+    hn_arena arena;
+    hn_arena_init(&arena);
+    records[0].pick = 0;
+    set_ratio(&forms[0][0], 1, 1, 1), set_ratio(&forms[0][1], 1.08, 1.03, 1.12);
+    set_ratio(&forms[1][0], 1.5, 1.4, 1.6), set_ratio(&forms[1][1], 1, 1, 1);
+    hn_choice_made made = table_of(records, 2, &arena);
+    EXPECT_INT(pick(&made, &(int64_t){8}), 0);
+    EXPECT_INT(pick(&made, &(int64_t){512}), 1);
+    set_ratio(&forms[0][1], 1.005, 0.98, 1.03); /* tiles will do there, too */
+    made = table_of(records, 2, &arena);
+    EXPECT_INT(pick(&made, &(int64_t){8}), 1);
+    EXPECT_INT(made.table.head.box_count, 0);
+    hn_arena_deinit(&arena);
+}
+
+/* Of earlier versions: the pick counts, whatever the medians say. */
+TEST(records_without_ratios_have_their_pick) {
+    hn_form_timing forms[2][3];
+    hn_tuning_record records[] = {test_record(forms[0], 1, 8), test_record(forms[1], 1, 512)};
+    hn_arena arena;
+    hn_arena_init(&arena);
+    records[0].pick = 0;
+    const hn_choice_made made = table_of(records, 2, &arena);
+    EXPECT_INT(pick(&made, &(int64_t){8}), 0);
+    EXPECT_INT(pick(&made, &(int64_t){512}), 1);
     hn_arena_deinit(&arena);
 }
 

@@ -175,6 +175,31 @@ TEST(what_is_new_is_left_out) {
     EXPECT_TAKEN("\"threads\":\"2\"", "\"threads\":\"2\",\"clock\":\"3\"", "\"clock\":\"3\"");
 }
 
+/* ---- ratios ---- */
+
+#define SAMPLES_OF_TILES "\"samples\":41"
+#define SAMPLES_OF_ROWS  "\"samples\":40"
+#define ONE              ",\"ratio\":1,\"ratio_low\":1,\"ratio_high\":1"
+#define MORE             ",\"ratio\":1.5,\"ratio_low\":1.25,\"ratio_high\":2"
+
+TEST(ratios_come_back) {
+    EXPECT_TAKEN(SAMPLES_OF_TILES, SAMPLES_OF_TILES ONE, "\"samples\":41" ONE "}");
+    EXPECT_TAKEN(SAMPLES_OF_ROWS, SAMPLES_OF_ROWS MORE, "\"samples\":40" MORE ",\"predicted_ns\"");
+    EXPECT_TAKEN(SAMPLES_OF_TILES, SAMPLES_OF_TILES ONE, "\"how\":\"timed\"");
+    EXPECT_REFUSED(SAMPLES_OF_ROWS, SAMPLES_OF_ROWS ",\"ratio\":1.5,\"ratio_low\":2",
+                   "form 0 has no ratios low <= ratio <= high");
+    EXPECT_REFUSED(SAMPLES_OF_ROWS, SAMPLES_OF_ROWS ",\"ratio_low\":2", "form 0 has no ratios");
+    EXPECT_REFUSED("\"streams\",", "\"streams\"" ONE ",", "form 2 has no ratios");
+}
+
+/* What a person does: the pick alone is another one. */
+TEST(a_pick_that_did_not_win_is_forced) {
+    EXPECT_TAKEN(SAMPLES_OF_TILES, SAMPLES_OF_TILES MORE, "\"how\":\"forced\"");
+    EXPECT_REFUSED("\"tiles lanes=16 grain=64\"", "\"streams\"", "forms that take part");
+    EXPECT_TAKEN("\"median_ns\":800,\"low_ns\":790,\"high_ns\":810.1,\"samples\":41",
+                 "\"predicted_ns\":7", "\"how\":\"forced\"");
+}
+
 /* What a person does: another pick, by its name, for no measured reason. */
 TEST(a_pick_may_be_a_name) {
     EXPECT_TAKEN("\"tiles lanes=16 grain=64\",\"how\":\"timed\"", "\"rows\",\"how\":\"forced\"",
@@ -198,6 +223,18 @@ TEST(a_pick_is_certain_or_not) {
     r.form_count = 1;
     EXPECT(hn_tuning_record_is_certain(&r, &margin));
     EXPECT_NEAR(margin, 0, 0);
+}
+
+TEST(a_pick_is_certain_by_ratios_where_they_are_known) {
+    hn_form_timing forms[3];
+    hn_tuning_record r = test_record(forms, 1, 64);
+    double margin;
+    forms[1].ratio = forms[1].ratio_low = forms[1].ratio_high = 1;
+    forms[0].ratio = 1.1, forms[0].ratio_low = 0.99, forms[0].ratio_high = 1.2;
+    EXPECT(!hn_tuning_record_is_certain(&r, &margin)); /* though medians say so */
+    EXPECT_NEAR(margin, 0.1, 1e-12);
+    forms[0].ratio_low = 1.02;
+    EXPECT(hn_tuning_record_is_certain(&r, &margin));
 }
 
 TEST(a_set_has_no_order_and_no_extra_forms) {
