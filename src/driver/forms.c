@@ -4,6 +4,7 @@
 #include "base/checked.h"
 #include "interp/reference.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* Points of loops that the interpreter takes a fraction of a second for. */
@@ -236,6 +237,8 @@ hn_status hn_forms_launch(const hn_forms_subject *s, const hn_kernel_code *code,
 
 /* A form on its way through the compiler. */
 typedef struct entry {
+    const hn_forms_options *options;
+    uint32_t number; /* of the options' forms */
     const hn_target *target;
     hn_future *future;
     hn_artifact *artifact;
@@ -300,7 +303,9 @@ static hn_status begin(hn_driver *d, const hn_target *target, const hn_kernel *k
                                              .build = wait_for_code,
                                              .user = &race->entries[k]};
         HN_TRY(name_form(d, k, o->forms[k], &race->kernels[k].name));
-        if (o->count > 1) HN_TRY(enter(d, target, s, &codes[k], &race->entries[k]));
+        race->entries[k].options = o;
+        race->entries[k].number = k;
+        if (o->count > 1 && !o->call_ns) HN_TRY(enter(d, target, s, &codes[k], &race->entries[k]));
     }
     return NULL;
 }
@@ -319,8 +324,30 @@ void hn_forms_race_wait(hn_forms_race *race) {
             hn_status_free(hn_future_wait(race->entries[k].future, -1, NULL));
 }
 
+static hn_status ask(void *user, uint32_t calls, double *out_ns) {
+    const entry *e = user;
+    HN_TRY(e->options->call_ns(e->options->call_user, e->number, out_ns));
+    *out_ns *= calls;
+    return NULL;
+}
+
+/* Of times that somebody says. */
+static hn_status run_asking(hn_forms_race *race, const hn_bench_options *bench,
+                            hn_bench_report **out) {
+    const uint32_t count = race->options->count;
+    hn_bench_candidate *candidates = calloc(count, sizeof *candidates);
+    if (!candidates) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a race of forms");
+    for (uint32_t k = 0; k < count; k++)
+        candidates[k] = (hn_bench_candidate){
+            .name = race->kernels[k].name, .user = &race->entries[k], .run_timed = ask};
+    hn_status status = hn_bench(bench, candidates, count, out);
+    free(candidates);
+    return status;
+}
+
 hn_status hn_forms_race_run(hn_forms_race *race, const hn_bench_options *bench,
                             hn_bench_report **out) {
+    if (race->options->call_ns) return run_asking(race, bench, out);
     return hn_bench_kernels(bench, &race->subject.face, race->kernels, race->options->count, out);
 }
 

@@ -46,6 +46,10 @@ typedef struct hn_forms_options {
     int threads;      /* as in hn_bench_subject, as is `is_cold` */
     bool is_cold;
     const hn_bench_options *bench; /* may be NULL */
+    /* In place of compiling forms and calling them: how long a call of form number `form` takes. An
+     * error takes it out of the race. NULL: forms are timed */
+    hn_status (*call_ns)(void *user, uint32_t form, double *out_ns);
+    void *call_user;
 } hn_forms_options;
 
 /* A race on its way: its forms are printed, and with the compilers. */

@@ -25,7 +25,13 @@ typedef struct tuning {
     bool is_over;   /* the budget was not enough */
 } tuning;
 
-static int64_t time_left(const tuning *x) { return x->budget_ns - (hn_now_ns() - x->begin_ns); }
+int64_t hn_tune_now(const hn_driver *d) {
+    return d->timer && d->timer->now_ns ? d->timer->now_ns(d->timer->user) : hn_now_ns();
+}
+
+static int64_t time_left(const tuning *x) {
+    return x->budget_ns - (hn_tune_now(x->d) - x->begin_ns);
+}
 
 /* ---- what is known ---- */
 
@@ -242,10 +248,10 @@ static hn_status tune(tuning *x) {
     HN_TRY(hn_tune_jobs_list(x->d, &x->jobs));
     HN_TRY(look_all_up(x));
     HN_TRY(time_forms(x));
-    return hn_tune_report_make(
-        x->d, &x->jobs,
-        &(hn_tune_totals){.elapsed_ns = hn_now_ns() - x->begin_ns, .is_complete = !x->is_over},
-        &x->d->tuned);
+    return hn_tune_report_make(x->d, &x->jobs,
+                               &(hn_tune_totals){.elapsed_ns = hn_tune_now(x->d) - x->begin_ns,
+                                                 .is_complete = !x->is_over},
+                               &x->d->tuned);
 }
 
 /* Else nothing could be timed, and nobody would be told. */
@@ -262,7 +268,7 @@ static hn_status check_levels(const hn_driver *d) {
 hn_status hn_driver_tune(hn_driver *d) {
     const int64_t budget = HN_OPT(&d->options, tune_budget_ns);
     tuning x = {
-        .d = d, .begin_ns = hn_now_ns(), .budget_ns = budget > 0 ? budget : default_budget_ns};
+        .d = d, .begin_ns = hn_tune_now(d), .budget_ns = budget > 0 ? budget : default_budget_ns};
     if (HN_OPT(&d->options, tune) == HN_TUNE_KNOWN || hn_driver_picks_are_off(d)) return NULL;
     HN_TRY(check_levels(d));
     HN_TRY(tune(&x));

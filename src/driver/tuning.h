@@ -7,6 +7,23 @@
 #include "driver/picked.h"
 #include "henry/tune.h"
 
+/* A form that a race asks for. */
+typedef struct hn_timed_form {
+    hn_str kernel; /* its name */
+    const hn_form_name *form;
+    hn_ref_sizes sizes;
+} hn_timed_form;
+
+/* hn_driver.timer: who says how long forms take, in place of this machine. Races are the same, but
+ * nothing is compiled for them, and no kernel runs. For tests, which have either form win. */
+typedef struct hn_tune_timer {
+    int64_t (*now_ns)(void *user); /* what budgets go by; each call is later. NULL: the system's */
+    /* Of one call. An error takes the form out of the race. */
+    hn_status (*call_ns)(void *user, const hn_timed_form *what, double *out_ns);
+    void *user;
+} hn_tune_timer;
+int64_t hn_tune_now(const hn_driver *d);
+
 /* A kernel, with all its equals. */
 typedef struct hn_tune_kernel {
     hn_tunable t;

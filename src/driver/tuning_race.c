@@ -18,6 +18,8 @@ enum {
 #define NEIGHBOURS_MARGIN 1.3
 
 typedef struct hn_tune_race {
+    const hn_driver *d;
+    const hn_tune_job *job;
     hn_forms_options options;
     hn_forms_race *race;
     const hn_form **forms;
@@ -26,6 +28,15 @@ typedef struct hn_tune_race {
 
 /* ---- one race ---- */
 
+static hn_status ask(void *user, uint32_t form, double *out_ns) {
+    const hn_tune_race *r = user;
+    const hn_tune_job *job = r->job;
+    const hn_timed_form what = {.kernel = job->kernel->t.name,
+                                .form = &job->entries.items[r->entries[form]].v.name,
+                                .sizes = r->options.sizes};
+    return r->d->timer->call_ns(r->d->timer->user, &what, out_ns);
+}
+
 static hn_status begin(hn_driver *d, const hn_tune_job *job, const uint32_t *entries,
                        uint32_t count, hn_tune_race **out) {
     const hn_tunable *t = &job->kernel->t;
@@ -33,6 +44,7 @@ static hn_status begin(hn_driver *d, const hn_tune_job *job, const uint32_t *ent
     HN_NEW(&d->arena, r, 1);
     HN_NEW(&d->arena, r->forms, count);
     HN_NEW(&d->arena, r->entries, count);
+    r->d = d, r->job = job;
     for (uint32_t k = 0; k < count; k++) {
         r->entries[k] = entries[k];
         r->forms[k] = job->entries.items[entries[k]].v.form;
@@ -42,6 +54,7 @@ static hn_status begin(hn_driver *d, const hn_tune_job *job, const uint32_t *ent
                                     .count = count,
                                     .device = {.kind = t->of.target->kind->device},
                                     .threads = (int)t->of.threads};
+    if (d->timer) r->options.call_ns = ask, r->options.call_user = r;
     hn_status status = hn_forms_race_begin(d, t->of.target, t->of.kernel, &r->options, &r->race);
     hn_arena_reset(&d->scratch);
     if (!status) *out = r;
@@ -113,10 +126,19 @@ static hn_status note_all(hn_driver *d, hn_tune_job *job, const hn_tune_race *r,
     return NULL;
 }
 
+static uint64_t nobody(void *user) {
+    (void)user;
+    return 0;
+}
+
 static hn_status run(hn_driver *d, hn_tune_job *job, hn_tune_race *r, int64_t budget_ns,
                      uint32_t *out_pick) {
     hn_bench_report *report = NULL;
-    const hn_bench_options bench = {.budget_ns = budget_ns};
+    hn_bench_options bench = {.budget_ns = budget_ns};
+    if (d->timer) {
+        bench.now_ns = d->timer->now_ns, bench.disturbances = nobody;
+        bench.clock_user = d->timer->user;
+    }
     hn_forms_race_wait(r->race);
     hn_status status = hn_forms_race_run(r->race, &bench, &report);
     if (!status) status = note_all(d, job, r, report);
@@ -189,7 +211,7 @@ static hn_status step(hn_driver *d, hn_tune_job *job, int64_t budget_ns, uint32_
 static hn_status search(hn_driver *d, hn_tune_job *job, int64_t end_ns, uint32_t *pick,
                         hn_tuning_how *how) {
     for (uint32_t k = 0; k < STEPS_MOST; k++) {
-        const int64_t left = end_ns - hn_now_ns();
+        const int64_t left = end_ns - hn_tune_now(d);
         const uint32_t from = *pick;
         if (left < STEP_LEAST_NS) return NULL;
         HN_TRY(step(d, job, left / 2, pick));
@@ -214,7 +236,7 @@ void hn_tune_race_end(hn_tune_job *job) {
 
 hn_status hn_tune_race_run(hn_driver *d, hn_tune_job *job, int64_t budget_ns, uint32_t *out_pick,
                            hn_tuning_how *out_how) {
-    const int64_t begin_ns = hn_now_ns();
+    const int64_t begin_ns = hn_tune_now(d);
     *out_how = HN_TUNING_TIMED;
     HN_TRY(run(d, job, job->race, budget_ns / 2, out_pick));
     return search(d, job, begin_ns + budget_ns, out_pick, out_how);
