@@ -70,9 +70,9 @@ typedef struct hn_module_options {
      * out-of-memory. 0: all that there is */
     uint64_t device_memory_bytes;
     /* On CUDA: from the second run with the same sizes on, the steps are launched as one CUDA graph,
-     * which is brought up to date when addresses change; of addresses that take turns, four have a
-     * graph each. At most 32 graphs of a module; programs with steps that the host decides or does
-     * run as usual, as do runs with hooks. */
+     * which gets other addresses when they change; of addresses that take turns, four have a graph
+     * each. At most 32 graphs of a module; programs with steps that the host decides or does run as
+     * usual, as do runs with hooks. */
     bool device_graphs;
     /* a CUcontext of the device that runs the program, in which the module does all of its work; NULL:
      * the device's primary context, as of PyTorch and of CUDA's runtime. It stays the caller's, who

@@ -21,6 +21,7 @@ typedef struct hn_cuda_stream_ *hn_cuda_stream;
 typedef struct hn_cuda_event_ *hn_cuda_event;
 typedef struct hn_cuda_pool_ *hn_cuda_pool;
 typedef struct hn_cuda_graph_ *hn_cuda_graph;
+typedef struct hn_cuda_graph_node_ *hn_cuda_graph_node;
 typedef struct hn_cuda_graph_exec_ *hn_cuda_graph_exec;
 
 /* CUresult: those that are treated in a way of their own */
@@ -73,6 +74,7 @@ enum {
 
 enum { HN_CUDA_STREAM_NON_BLOCKING = 1, HN_CUDA_EVENT_DEFAULT = 0, HN_CUDA_EVENT_NO_TIME = 2 };
 enum { HN_CUDA_HOST_ALLOC_PORTABLE = 1, HN_CUDA_HOST_ALLOC_MAPPED = 2 };
+/* CUmemorytype */
 enum { HN_CUDA_POINTER_MEMORY_TYPE = 2, HN_CUDA_MEMORY_HOST = 1, HN_CUDA_MEMORY_DEVICE = 2 };
 enum { HN_CUDA_JIT_ERROR_LOG = 5, HN_CUDA_JIT_ERROR_LOG_BYTES = 6 };
 enum { HN_CUDA_POOL_RELEASE_THRESHOLD = 4 };
@@ -86,6 +88,38 @@ typedef struct hn_cuda_graph_update {
     int result;
     void *node, *from_node;
 } hn_cuda_graph_update;
+
+/* CUDA_KERNEL_NODE_PARAMS_v1 */
+typedef struct hn_cuda_kernel_node {
+    hn_cuda_function function;
+    unsigned grid[3], block[3];
+    unsigned shared_bytes;
+    void **params, **extra;
+} hn_cuda_kernel_node;
+
+/* Half of a CUDA_MEMCPY3D: where bytes come from, or where they go to */
+typedef struct hn_cuda_copy_side {
+    size_t x_bytes, y, z, lod;
+    int memory_type;
+    const void *host;
+    hn_cuda_address device;
+    void *array, *reserved;
+    size_t pitch, height;
+} hn_cuda_copy_side;
+
+/* CUDA_MEMCPY3D */
+typedef struct hn_cuda_copy_node {
+    hn_cuda_copy_side from, to;
+    size_t width_bytes, height, depth; /* of bytes in a row: height and depth are 1 */
+} hn_cuda_copy_node;
+
+/* CUDA_MEMSET_NODE_PARAMS_v1 */
+typedef struct hn_cuda_fill_node {
+    hn_cuda_address to;
+    size_t pitch;
+    unsigned value, element_bytes;
+    size_t width, height; /* elements; rows */
+} hn_cuda_fill_node;
 
 /* CUuuid */
 typedef struct hn_cuda_uuid {
@@ -187,7 +221,19 @@ typedef struct hn_cuda_pool_options {
     X(cuFuncGetParamInfo, "cuFuncGetParamInfo", /* CUDA 12.4 */                                    \
       (hn_cuda_function function, size_t index, size_t * out_offset, size_t * out_bytes))          \
     X(cuGraphExecUpdate, "cuGraphExecUpdate_v2", /* CUDA 12.0 */                                   \
-      (hn_cuda_graph_exec exec, hn_cuda_graph graph, hn_cuda_graph_update * out))
+      (hn_cuda_graph_exec exec, hn_cuda_graph graph, hn_cuda_graph_update * out))                  \
+    /* with the nodes that the next one waits for; CUDA 11.3 */                                    \
+    X(cuStreamGetCaptureInfo, "cuStreamGetCaptureInfo_v2",                                         \
+      (hn_cuda_stream stream, int *out_state, uint64_t *out_id, hn_cuda_graph *out_graph,          \
+       const hn_cuda_graph_node **out_nodes, size_t *out_count))                                   \
+    X(cuGraphExecKernelNodeSetParams, "cuGraphExecKernelNodeSetParams", /* CUDA 10.1 */            \
+      (hn_cuda_graph_exec exec, hn_cuda_graph_node node, const hn_cuda_kernel_node *params))       \
+    X(cuGraphExecMemcpyNodeSetParams, "cuGraphExecMemcpyNodeSetParams", /* CUDA 10.2 */            \
+      (hn_cuda_graph_exec exec, hn_cuda_graph_node node, const hn_cuda_copy_node *params,          \
+       hn_cuda_context context))                                                                   \
+    X(cuGraphExecMemsetNodeSetParams, "cuGraphExecMemsetNodeSetParams", /* CUDA 10.2 */            \
+      (hn_cuda_graph_exec exec, hn_cuda_graph_node node, const hn_cuda_fill_node *params,          \
+       hn_cuda_context context))
 
 /* The functions. A copy with other functions in it is as good. */
 typedef struct hn_cuda {

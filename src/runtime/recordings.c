@@ -1,9 +1,11 @@
 /* recordings.c: the steps of a bound as one piece of work of the device. The first run of a bound
  * gives them one by one, which loads kernels and finds out what they need. The second records them,
- * and from then on the recording is given. When addresses in it are others, it is made anew from the
- * steps and brought up to date. That takes half as long as a short run again (on an H200 13 us, with
- * 28 for a run of 20 kernels), so if it happens again, a few recordings with different addresses are
- * kept: a caller whose buffers take turns.
+ * and from then on the recording is given. When addresses in it are others, the device exchanges
+ * them: the steps are walked, but only compared with what the recording holds. If it happens again,
+ * a few recordings with different addresses are kept, made of the first one: a caller whose buffers
+ * take turns. The steps are recorded anew only where the device cannot exchange what has changed: on
+ * CUDA the addresses that operations of libraries have. That takes half as long as a short run (on
+ * an H200 13 us, with 28 for a run of 20 kernels).
  *
  * That is for programs of which the device does everything and the host decides nothing. */
 #include "runtime/module_impl.h"
@@ -112,13 +114,38 @@ static hn_status choose(hn_module *m, hn_context *c) {
     return NULL;
 }
 
-static hn_status record(hn_module *m, hn_context *c,
-                        hn_status (*walk)(hn_module *m, hn_context *c)) {
+typedef hn_status (*walk_fn)(hn_module *m, hn_context *c);
+
+/* Other addresses in `*recording`, or `apart`, in a new one. */
+static bool patch(hn_module *m, hn_context *c, walk_fn walk, bool apart, hn_recording **recording) {
+    const hn_device_ops *ops = m->device->ops;
+    hn_queue *queue = c->places[HN_PLACE_KERNELS].queue;
+    if (!ops->patch_begin || !ops->patch_begin(queue, *recording)) return false;
+    hn_status status = walk(m, c);
+    const bool is_good = !status;
+    hn_status_free(status);
+    return ops->patch_end(queue, is_good, apart, recording);
+}
+
+/* The recording at the front gets the addresses of now; a new one from that which was used last. */
+static bool patch_front(hn_module *m, hn_context *c, walk_fn walk) {
+    hn_recorded *items = c->bounds[0]->recordings.items;
+    hn_recording *of = items[0].of_device;
+    if (of) return patch(m, c, walk, false, &items[0].of_device);
+    if (c->bounds[0]->recordings.count == 1) return false;
+    of = items[1].of_device;
+    if (!patch(m, c, walk, true, &of)) return false;
+    items[0].of_device = of;
+    return true;
+}
+
+static hn_status record(hn_module *m, hn_context *c, walk_fn walk) {
     const hn_device_ops *ops = m->device->ops;
     hn_queue *queue = c->places[HN_PLACE_KERNELS].queue;
     if (count_recorded(c->bounds[0], 0, m->view.steps_count) > RECORDED_MAX)
         return HN_ERROR(HN_UNSUPPORTED, "loops of too many rounds");
     HN_TRY(choose(m, c));
+    if (patch_front(m, c, walk)) return NULL;
     HN_TRY(ops->recording_begin(queue));
     hn_status status = walk(m, c);
     hn_status end =
@@ -138,7 +165,7 @@ static void note_current(hn_context *c) {
 }
 
 /* Makes the recording, or says why not, and it is not tried again. */
-static void make(hn_module *m, hn_context *c, hn_status (*walk)(hn_module *m, hn_context *c)) {
+static void make(hn_module *m, hn_context *c, walk_fn walk) {
     hn_status status = record(m, c, walk);
     c->bounds[0]->recordings.is_refused = status != NULL;
     if (!status) note_current(c);

@@ -58,6 +58,13 @@ static void note(const char *call) {
 
 static bool fails(const char *call, int *out_code) {
     note(call);
+    const char *named = standin.fails;
+    if (named && strcmp(named, call) == 0) {
+        standin.fails = NULL;
+        standin.failed = call;
+        *out_code = standin.code;
+        return true;
+    }
     const long number = atomic_fetch_add(&standin.calls, 1) + 1, at = standin.fail_at;
     if (!at || number < at || (number > at && !standin.is_lost)) return false;
     if (!standin.failed) standin.failed = call;
@@ -81,7 +88,8 @@ typedef enum object_kind {
     FUNCTION,
     POOL,
     GRAPH,
-    EXEC
+    EXEC,
+    NODE
 } object_kind;
 
 typedef struct object {
@@ -483,6 +491,7 @@ typedef struct work {
 typedef struct graph {
     object o;
     work *first, **end;
+    const struct graph *of; /* that an executable one was made of */
 } graph;
 
 struct stream {
@@ -1402,13 +1411,28 @@ static void append(const graph *from, work ***end) {
     }
 }
 
+/* Nodes of a graph are objects when somebody asks for them, and gone with it. */
+typedef struct node {
+    object o;
+    const graph *graph;
+    uint32_t number; /* of the work in the graph */
+} node;
+
 static void clear(graph *g) {
+    for (object *o = objects; o; o = o->next)
+        if (o->kind == NODE && ((node *)o)->graph == g) o->is_gone = true;
     for (work *w = g->first, *next; w; w = next) {
         next = w->next;
         free(w);
     }
     g->first = NULL;
     g->end = &g->first;
+}
+
+static uint32_t count_works(const graph *g) {
+    uint32_t count = 0;
+    for (const work *w = g->first; w; w = w->next) count++;
+    return count;
 }
 
 EXPORT int cuStreamBeginCapture_v2(stream *given, int mode);
@@ -1421,6 +1445,30 @@ EXPORT int cuStreamBeginCapture_v2(stream *given, int mode) {
     if (s->capture) die("the stream is captured already", s);
     s->capture = new_graph(GRAPH);
     s->is_bad = false;
+    standin.captures++;
+    return end(SUCCESS);
+}
+
+/* Work of one stream is a chain: the next one waits for the last. */
+EXPORT int cuStreamGetCaptureInfo_v2(stream *given, int *state, uint64_t *id, graph **out,
+                                     node *const **out_nodes, size_t *out_count);
+EXPORT int cuStreamGetCaptureInfo_v2(stream *given, int *state, uint64_t *id, graph **out,
+                                     node *const **out_nodes, size_t *out_count) {
+    static __thread node *last;
+    context *c;
+    MAY_FAIL;
+    BEGIN(&c);
+    const stream *s = stream_of(c, given);
+    *state = !s->capture ? 0 : s->is_bad ? 2 : 1;
+    if (*state != 1) return end(*state ? CAPTURE_INVALIDATED : SUCCESS);
+    *id = 1;
+    *out = s->capture;
+    *out_count = s->capture->first != NULL;
+    if (!*out_count) return end(SUCCESS);
+    last = make(NODE, sizeof *last);
+    last->graph = s->capture;
+    last->number = count_works(s->capture) - 1;
+    *out_nodes = &last; /* until the next call, as of the driver */
     return end(SUCCESS);
 }
 
@@ -1452,6 +1500,7 @@ static void destroy_graph(graph *g, object_kind kind) {
     clear(g);
     g->o.is_gone = true;
     standin.graphs--;
+    if (kind == EXEC) standin.execs--;
 }
 
 EXPORT int cuGraphDestroy(graph *g);
@@ -1477,8 +1526,10 @@ EXPORT int cuGraphInstantiateWithFlags(graph **out, graph *g, unsigned long long
     BEGIN(NULL);
     check(g, GRAPH, "no graph");
     *out = new_graph(EXEC);
+    (*out)->of = g;
     append(g, &(*out)->end);
     standin.graphs++;
+    standin.execs++;
     standin.instantiations++;
     return end(SUCCESS);
 }
@@ -1501,6 +1552,102 @@ EXPORT int cuGraphExecUpdate_v2(graph *exec, graph *g, void *out) {
     clear(exec);
     append(g, &exec->end);
     standin.updates++;
+    return end(SUCCESS);
+}
+
+/* The work of an executable graph that was made of a node. The node has to be there still, in the
+ * graph that the other was made of. */
+static work *work_of(graph *exec, node *n, work_kind kind) {
+    check(exec, EXEC, "no graph"), check(n, NODE, "no node");
+    if (n->graph != exec->of) die("the node is of another graph", n);
+    work *w = exec->first;
+    for (uint32_t k = 0; w && k < n->number; k++) w = w->next;
+    if (!w || w->kind != kind) die("the node is of another kind", n);
+    return w;
+}
+
+typedef struct launch_params {
+    function *function;
+    unsigned grid[3], block[3], shared;
+    void **params, **extra;
+} launch_params;
+
+EXPORT int cuGraphExecKernelNodeSetParams(graph *exec, node *n, const launch_params *p);
+EXPORT int cuGraphExecKernelNodeSetParams(graph *exec, node *n, const launch_params *p) {
+    context *c;
+    MAY_FAIL;
+    BEGIN(&c);
+    work *w = work_of(exec, n, LAUNCH);
+    check(p->function, FUNCTION, "no kernel");
+    if (p->function != w->function) die("the node gets another kernel", n); /* ours never do */
+    const unsigned groups = p->grid[0] * p->grid[1] * p->grid[2],
+                   threads = p->block[0] * p->block[1] * p->block[2];
+    if (!groups || !threads || threads > 1024 || !p->params || p->extra) return end(INVALID_VALUE);
+    w->groups = groups;
+    w->threads = threads;
+    w->shared = p->shared;
+    for (uint32_t k = 0; k < w->function->args; k++)
+        memcpy(&w->args[k], p->params[k], sizeof w->args[k]);
+    standin.patches++;
+    return end(SUCCESS);
+}
+
+typedef struct copy_side {
+    size_t x, y, z, lod;
+    int type;
+    void *host;
+    uint64_t device;
+    void *array, *reserved;
+    size_t pitch, height;
+} copy_side;
+
+typedef struct copy_params {
+    copy_side from, to;
+    size_t width, height, depth;
+} copy_params;
+
+/* Of a row of bytes in memory of the device, as those are that this stand-in captures. */
+static bool is_row(const copy_side *s) {
+    return !s->x && !s->y && !s->z && !s->lod && s->type == 2 && !s->array && !s->reserved;
+}
+
+EXPORT int cuGraphExecMemcpyNodeSetParams(graph *exec, node *n, const copy_params *p, context *of);
+EXPORT int cuGraphExecMemcpyNodeSetParams(graph *exec, node *n, const copy_params *p, context *of) {
+    context *c;
+    MAY_FAIL;
+    BEGIN(&c);
+    work *w = work_of(exec, n, COPY);
+    if (of != c || !is_row(&p->from) || !is_row(&p->to) || !p->width || p->height != 1 ||
+        p->depth != 1)
+        return end(INVALID_VALUE);
+    (void)bytes_at(p->from.device, p->width), (void)bytes_at(p->to.device, p->width);
+    w->to = p->to.device;
+    w->from = p->from.device;
+    w->bytes = p->width;
+    standin.patches++;
+    return end(SUCCESS);
+}
+
+typedef struct fill_params {
+    uint64_t to;
+    size_t pitch;
+    unsigned value, element;
+    size_t width, height;
+} fill_params;
+
+EXPORT int cuGraphExecMemsetNodeSetParams(graph *exec, node *n, const fill_params *p, context *of);
+EXPORT int cuGraphExecMemsetNodeSetParams(graph *exec, node *n, const fill_params *p, context *of) {
+    context *c;
+    MAY_FAIL;
+    BEGIN(&c);
+    work *w = work_of(exec, n, FILL);
+    if (of != c || p->element != 1 || !p->width || p->height != 1 || p->value > 255)
+        return end(INVALID_VALUE);
+    (void)bytes_at(p->to, p->width);
+    w->to = p->to;
+    w->from = p->value;
+    w->bytes = p->width;
+    standin.patches++;
     return end(SUCCESS);
 }
 

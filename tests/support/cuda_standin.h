@@ -37,16 +37,19 @@ typedef struct cuda_standin {
     atomic_long calls, fail_at;
     atomic_int code;
     atomic_bool is_lost;
+    _Atomic(const char *) fails;  /* the next call of this function fails with `code`; NULL: none */
     _Atomic(const char *) failed; /* the first call that failed so */
     /* the names of the calls since `logged` was set to 0; more than CUDA_STANDIN_LOG are counted only */
     atomic_long logged;
     _Atomic(const char *) log[CUDA_STANDIN_LOG];
     /* what is there now */
     atomic_long memories, pinned, streams, events, modules, pools, contexts, graphs;
+    atomic_long execs;    /* of the graphs: those that can be launched */
     atomic_size_t memory; /* bytes */
     /* what has happened */
     atomic_long launches, waits, copies, pageable; /* pageable: copies that made the host wait */
-    atomic_long graph_launches, instantiations, updates; /* of graphs */
+    /* of graphs; patches: of one node */
+    atomic_long graph_launches, captures, instantiations, updates, patches;
 } cuda_standin;
 
 /* Gives a stream work of another library that stands in (cublaslt_standin.c): `run` is called when

@@ -16,10 +16,11 @@ cuda_standin *cuda_standin_find(void) {
 void cuda_standin_reset(cuda_standin *s) {
     s->fail_at = 0;
     s->is_lost = false;
+    s->fails = NULL;
     s->failed = NULL;
     s->calls = 0;
     s->logged = 0;
     s->launches = s->waits = s->copies = s->pageable = 0;
-    s->graph_launches = s->instantiations = s->updates = 0;
+    s->graph_launches = s->captures = s->instantiations = s->updates = s->patches = 0;
     s->memory_max = 0;
 }

@@ -7,6 +7,7 @@
  *   cuda_stage.c   pinned memory that copies go through
  *   cuda_queue.c   copies, launches, status words, waiting
  *   cuda_graph.c   recordings
+ *   cuda_patch.c   other addresses in recordings
  *   cuda_operations.c   operations, by cuBLASLt and cuDNN
  *
  * Every function of the row that calls the driver stands between hn_cuda_enter and hn_cuda_leave:
@@ -207,6 +208,8 @@ typedef struct cuda_launches {
     const cuda_kernel *first_kernel, *last_kernel;
 } cuda_launches;
 
+typedef struct cuda_calls cuda_calls; /* cuda_patch.c */
+
 /* Status words: an int for each step, in pinned memory that kernels write to. A kernel sets its own
  * when an index is out of bounds. */
 struct cuda_queue {
@@ -219,6 +222,9 @@ struct cuda_queue {
     cuda_launches launches, before; /* since the last `finish`; before a recording was begun */
     void **params;                  /* of a launch: addresses of its arguments */
     uint32_t param_cap;
+    /* Between the begin and the end of a recording or of a patch: the calls of it. NULL: there is
+     * none. */
+    cuda_calls *calls;
     bool is_idle;        /* nothing was given to it since the last `finish` */
     bool is_entered;     /* between `enter` and `leave`: the context is current ... */
     bool has_pushed;     /* ... because `enter` has pushed it */
@@ -265,11 +271,63 @@ void hn_cuda_clock_release(cuda_clock *clock); /* NULL is allowed */
 extern const hn_device_operations hn_cuda_operations;
 void hn_cuda_operations_deinit(cuda_dev *dev); /* the context is current */
 
+/* ---- cuda_patch.c: the calls that a recording holds, and the addresses in them ---- */
+
+typedef enum cuda_call_kind { CUDA_LAUNCH, CUDA_COPY, CUDA_FILL, CUDA_OPERATION } cuda_call_kind;
+
+/* What a call gives to the stream. */
+typedef struct cuda_call {
+    cuda_call_kind kind;
+    const void *of; /* a hn_device_operation; NULL: other kinds need none */
+    union {
+        hn_cuda_kernel_node launch; /* without arguments */
+        struct {
+            size_t bytes; /* of a copy and of a fill */
+            uint8_t byte; /* of a fill */
+        };
+    };
+    /* where addresses and numbers are, 8 bytes each: arguments of a kernel; [to, from]; [to];
+     * operands */
+    void *const *values;
+    uint32_t value_count;
+} cuda_call;
+
+/* NULL: the driver cannot exchange addresses, or there is no memory. */
+cuda_calls *hn_cuda_calls_begin(const cuda_dev *dev);
+cuda_calls *hn_cuda_calls_retain(cuda_calls *calls);
+/* Owns the graph, which it destroys with the last reference. The context is current. NULL is
+ * allowed. */
+void hn_cuda_calls_release(const cuda_dev *dev, cuda_calls *calls);
+/* A capture has ended with this graph, whose nodes are those of the calls; it is the calls' now. */
+void hn_cuda_calls_take(cuda_calls *calls, hn_cuda_graph graph);
+hn_cuda_graph hn_cuda_calls_graph(const cuda_calls *calls);
+/* The values of all calls, as they were captured; and how many. They stay until the release. */
+const uint64_t *hn_cuda_calls_values(const cuda_calls *calls, uint32_t *out_count);
+/* Whether two captures gave the same calls, but for values. */
+bool hn_cuda_calls_are_alike(const cuda_calls *a, const cuda_calls *b);
+
+/* What is done with a call while the queue has `calls`. True: it is compared, and not to be made.
+ * False: hn_cuda_call_note follows when it has been made. */
+bool hn_cuda_call_compare(cuda_queue *q, const cuda_call *call);
+void hn_cuda_call_note(cuda_queue *q, const cuda_call *call);
+
+void hn_cuda_calls_compare_begin(cuda_calls *calls);
+/* Whether all calls came again. */
+bool hn_cuda_calls_compare_end(cuda_calls *calls);
+/* Whether `values` can become those of the last comparison; operations have no other addresses. */
+bool hn_cuda_calls_can_patch(const cuda_calls *calls, const uint64_t *values);
+/* Makes them so, in a graph that was made of that of the calls. False: the driver has refused, and
+ * some are the new ones. */
+bool hn_cuda_calls_patch(cuda_dev *dev, const cuda_calls *calls, hn_cuda_graph_exec exec,
+                         uint64_t *values);
+
 /* ---- cuda_graph.c ---- */
 
 hn_status hn_cuda_recording_begin(hn_queue *queue) HN_MUST_USE;
 hn_status hn_cuda_recording_end(hn_queue *queue, bool is_good,
                                 hn_recording **recording) HN_MUST_USE;
+bool hn_cuda_patch_begin(hn_queue *queue, hn_recording *recording);
+bool hn_cuda_patch_end(hn_queue *queue, bool is_good, bool is_apart, hn_recording **recording);
 hn_status hn_cuda_replay(hn_queue *queue, hn_recording *recording) HN_MUST_USE;
 void hn_cuda_recording_free(hn_recording *recording);
 

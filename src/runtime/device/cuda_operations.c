@@ -35,6 +35,7 @@ struct cuda_libraries {
 struct hn_device_operation {
     cuda_dev *dev;
     bool has_run;
+    uint32_t arg_count;   /* operands, up to the last that is there */
     hn_lt_matmul *matmul; /* NULL: it is ... */
     hn_dnn_conv *conv;    /* ... this one */
 };
@@ -165,6 +166,8 @@ static hn_status operation_prepare(hn_dev *dev, const hn_ext_call *call,
     hn_status status = o ? NULL : HN_ERROR(HN_OUT_OF_MEMORY, "no memory for an operation");
     if (!status) {
         o->dev = d;
+        for (uint32_t k = 0; k < HN_EXT_MAX_OPERANDS; k++)
+            if (call->dtypes[k]) o->arg_count = k + 1;
         status = prepare_here(d, call, o);
         if (status) free(o);
         else *out = o;
@@ -200,6 +203,26 @@ HN_NOINLINE static hn_status run_first(hn_device_operation *o, void *const *args
     return status;
 }
 
+static hn_status run_any(hn_device_operation *o, void *const *args, void *scratch, void *stream) {
+    return HN_LIKELY(o->has_run) ? run_here(o, args, scratch, stream)
+                                 : run_first(o, args, scratch, stream);
+}
+
+/* Of a recording. */
+HN_NOINLINE static hn_status run_recorded(cuda_queue *q, hn_device_operation *o, void *const *args,
+                                          void *scratch) {
+    void *values[HN_EXT_MAX_OPERANDS + 1];
+    uint32_t count = 0;
+    for (; count < o->arg_count; count++) values[count] = (void *)(uintptr_t)&args[count];
+    values[count++] = &scratch;
+    const cuda_call call = {
+        .kind = CUDA_OPERATION, .of = o, .values = values, .value_count = count};
+    if (hn_cuda_call_compare(q, &call)) return NULL;
+    HN_TRY(run_any(o, args, scratch, q->stream));
+    hn_cuda_call_note(q, &call);
+    return NULL;
+}
+
 static hn_status operation_run(hn_queue *queue, hn_device_operation *o, uint32_t step,
                                void *const *args, void *scratch, hn_device_fault *out) {
     cuda_queue *q = (cuda_queue *)queue;
@@ -208,8 +231,8 @@ static hn_status operation_run(hn_queue *queue, hn_device_operation *o, uint32_t
     *out = (hn_device_fault){.is_set = false};
     HN_TRY(hn_cuda_enter_queue(q, &pushed));
     hn_cuda_note_launches(q, &(cuda_launches){.operations = 1});
-    hn_status status = HN_LIKELY(o->has_run) ? run_here(o, args, scratch, q->stream)
-                                             : run_first(o, args, scratch, q->stream);
+    hn_status status = HN_UNLIKELY(q->calls != NULL) ? run_recorded(q, o, args, scratch)
+                                                     : run_any(o, args, scratch, q->stream);
     hn_cuda_leave(o->dev, pushed);
     return status;
 }

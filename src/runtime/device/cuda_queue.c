@@ -146,6 +146,19 @@ static hn_status copy_apart(cuda_queue *q, hn_cuda_address to, hn_cuda_address f
                          "cuMemcpyDtoDAsync");
 }
 
+/* Of a recording. */
+static hn_status copy_recorded(cuda_queue *q, hn_cuda_address to, hn_cuda_address from,
+                               size_t bytes, bool is_apart) {
+    void *const values[] = {&to, &from};
+    const cuda_call call = {
+        .kind = CUDA_COPY, .bytes = bytes, .values = values, .value_count = HN_COUNT_OF(values)};
+    if (!is_apart) return HN_ERROR(HN_UNSUPPORTED, "a copy that overlaps cannot be recorded");
+    if (hn_cuda_call_compare(q, &call)) return NULL;
+    HN_TRY(copy_apart(q, to, from, bytes));
+    hn_cuda_call_note(q, &call);
+    return NULL;
+}
+
 static hn_status wait_for_all(cuda_queue *q) {
     cuda_dev *d = dev_of(&q->base);
     return hn_cuda_check(d, d->cuda.cuStreamSynchronize(q->stream), "cuStreamSynchronize");
@@ -173,22 +186,41 @@ hn_status hn_cuda_copy(hn_queue *queue, void *to, const void *from, size_t bytes
     if (!bytes || !apart) return NULL;
     HN_TRY(hn_cuda_enter_queue((cuda_queue *)queue, &pushed));
     q->is_idle = false;
-    hn_status status = apart < bytes ? copy_overlapping(q, target, source, bytes)
-                                     : copy_apart(q, target, source, bytes);
+    hn_status status = q->calls        ? copy_recorded(q, target, source, bytes, apart >= bytes)
+                       : apart < bytes ? copy_overlapping(q, target, source, bytes)
+                                       : copy_apart(q, target, source, bytes);
     hn_cuda_leave(dev_of(queue), pushed);
     return hn_cuda_name_late(q, status);
 }
 
+static hn_status fill(cuda_queue *q, hn_cuda_address to, uint8_t byte, size_t bytes) {
+    cuda_dev *d = dev_of(&q->base);
+    return hn_cuda_check(d, d->cuda.cuMemsetD8Async(to, byte, bytes, q->stream), "cuMemsetD8Async");
+}
+
+/* Of a recording. */
+static hn_status fill_recorded(cuda_queue *q, hn_cuda_address to, uint8_t byte, size_t bytes) {
+    void *const values[] = {&to};
+    const cuda_call call = {.kind = CUDA_FILL,
+                            .bytes = bytes,
+                            .byte = byte,
+                            .values = values,
+                            .value_count = HN_COUNT_OF(values)};
+    if (hn_cuda_call_compare(q, &call)) return NULL;
+    HN_TRY(fill(q, to, byte, bytes));
+    hn_cuda_call_note(q, &call);
+    return NULL;
+}
+
 hn_status hn_cuda_fill(hn_queue *queue, void *to, uint8_t byte, size_t bytes) {
     cuda_queue *q = (cuda_queue *)queue;
-    cuda_dev *d = dev_of(queue);
     bool pushed;
     if (!bytes) return NULL;
     HN_TRY(hn_cuda_enter_queue(q, &pushed));
     q->is_idle = false;
-    hn_status status = hn_cuda_check(
-        d, d->cuda.cuMemsetD8Async(hn_cuda_at(to), byte, bytes, q->stream), "cuMemsetD8Async");
-    hn_cuda_leave(d, pushed);
+    hn_status status = q->calls ? fill_recorded(q, hn_cuda_at(to), byte, bytes)
+                                : fill(q, hn_cuda_at(to), byte, bytes);
+    hn_cuda_leave(dev_of(queue), pushed);
     return hn_cuda_name_late(q, status);
 }
 
@@ -263,13 +295,9 @@ static hn_status prepare_launch(cuda_queue *q, cuda_kernel *k, const hn_device_l
     return NULL;
 }
 
-/* The driver reads as many arguments as the kernel has: scratch memory is the last one, which some
- * lack. It copies them. */
-static hn_status launch_now(cuda_queue *q, cuda_kernel *k, const hn_device_launch *l,
-                            void **params) {
+static hn_status give(cuda_queue *q, const cuda_kernel *k, const hn_device_launch *l,
+                      void **params) {
     cuda_dev *d = dev_of(&q->base);
-    const void *scratch = l->scratch ? l->scratch : (const void *)(uintptr_t)d->nothing;
-    params[l->arg_count + 1 + l->param_count] = &scratch;
     return hn_cuda_check(d,
                          d->cuda.cuLaunchKernel(k->function, (unsigned)l->groups[0],
                                                 (unsigned)l->groups[1], (unsigned)l->groups[2],
@@ -277,6 +305,34 @@ static hn_status launch_now(cuda_queue *q, cuda_kernel *k, const hn_device_launc
                                                 l->threads[2] ? l->threads[2] : 1,
                                                 (unsigned)l->shared_bytes, q->stream, params, NULL),
                          "cuLaunchKernel");
+}
+
+/* Of a recording. */
+HN_NOINLINE static hn_status give_recorded(cuda_queue *q, const cuda_kernel *k,
+                                           const hn_device_launch *l, void **params) {
+    const cuda_call call = {
+        .kind = CUDA_LAUNCH,
+        .launch = {.function = k->function,
+                   .grid = {(unsigned)l->groups[0], (unsigned)l->groups[1], (unsigned)l->groups[2]},
+                   .block = {l->threads[0], l->threads[1] ? l->threads[1] : 1,
+                             l->threads[2] ? l->threads[2] : 1},
+                   .shared_bytes = (unsigned)l->shared_bytes},
+        .values = params,
+        .value_count = l->arg_count + 1 + l->param_count + 1};
+    if (hn_cuda_call_compare(q, &call)) return NULL;
+    HN_TRY(give(q, k, l, params));
+    hn_cuda_call_note(q, &call);
+    return NULL;
+}
+
+/* The driver reads as many arguments as the kernel has: scratch memory is the last one, which some
+ * lack. It copies them. */
+static hn_status launch_now(cuda_queue *q, cuda_kernel *k, const hn_device_launch *l,
+                            void **params) {
+    const cuda_dev *d = dev_of(&q->base);
+    const void *scratch = l->scratch ? l->scratch : (const void *)(uintptr_t)d->nothing;
+    params[l->arg_count + 1 + l->param_count] = &scratch;
+    return HN_UNLIKELY(q->calls != NULL) ? give_recorded(q, k, l, params) : give(q, k, l, params);
 }
 
 static hn_status launch_kernel(cuda_queue *q, cuda_kernel *k, const hn_device_launch *l) {

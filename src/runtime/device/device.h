@@ -290,6 +290,15 @@ struct hn_device_ops {
      * unsupported for what cannot be recorded; device; out-of-memory. */
     hn_status (*recording_begin)(hn_queue *queue);
     hn_status (*recording_end)(hn_queue *queue, bool is_good, hn_recording **recording);
+    /* Other addresses in a recording, without recording the steps again: what is given between the
+     * two is not done but compared with what the recording holds. False: that is not known, and
+     * `patch_end` does not follow. */
+    bool (*patch_begin)(hn_queue *queue, hn_recording *recording);
+    /* Whether the addresses of the steps that were given are in `*recording` now; with `is_apart`
+     * they are in a new one, and the one of before stays as it is. It fails without `is_good`, when
+     * the steps are others, and when an operation of a library has another address. Then
+     * `*recording` is as before, or NULL if the driver has refused a part of the change. */
+    bool (*patch_end)(hn_queue *queue, bool is_good, bool is_apart, hn_recording **recording);
     /* Gives it to the queue. One queue uses a recording: faults are told to the steps of it. */
     hn_status (*replay)(hn_queue *queue, hn_recording *recording);
     void (*recording_free)(hn_recording *recording); /* no queue is at work with it */

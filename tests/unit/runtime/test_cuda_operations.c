@@ -195,6 +195,47 @@ TEST(operations) {
     }
 }
 
+/* The nodes of an operation keep their addresses: a recording of one is right for the same ones, and
+ * is not touched for others. The kernel, copy or fill beside it would be exchanged. */
+TEST(operations_in_recordings) {
+    standins s;
+    if (!find(&s)) return;
+    for (uint32_t which = 0; which < CASES; which++) {
+        fixture f;
+        hn_recording *r = NULL;
+        hn_device_fault fault;
+        bool right = false;
+        float y[M * N] = {0};
+        EXPECT_OK(begin(&f, which));
+        EXPECT_OK(run(&f, &right));
+        if (!f.operation) return;
+        void *args[HN_EXT_MAX_OPERANDS] = {f.at[0], f.at[1], f.at[2], f.at[3]};
+        void *cleared = f.ops->alloc(f.dev, sizeof y);
+        EXPECT_OK(f.ops->recording_begin(f.queue));
+        EXPECT_OK(f.ops->fill(f.queue, f.at[0], 0, sizeof y));
+        EXPECT_OK(f.ops->operations->run(f.queue, f.operation, 3, args, f.scratch, &fault));
+        EXPECT_OK(f.ops->recording_end(f.queue, true, &r));
+        for (int is_other = 0; is_other < 2; is_other++) {
+            args[0] = is_other ? cleared : f.at[0];
+            EXPECT(f.ops->patch_begin(f.queue, r));
+            EXPECT_OK(f.ops->fill(f.queue, cleared, 0, sizeof y));
+            EXPECT_OK(f.ops->operations->run(f.queue, f.operation, 3, args, f.scratch, &fault));
+            EXPECT_INT(f.ops->patch_end(f.queue, true, false, &r), !is_other);
+            EXPECT_INT(s.driver->patches, 1);
+        }
+        EXPECT_OK(f.ops->fill(f.queue, f.at[0], 0, sizeof y));
+        EXPECT_OK(f.ops->replay(f.queue, r));
+        EXPECT_OK(f.ops->copy_out(f.queue, y, f.at[0], sizeof y));
+        EXPECT_OK(f.ops->finish(f.queue, &fault));
+        EXPECT(memcmp(y, expected, sizeof y) == 0);
+        hn_recording_free(r);
+        hn_dev_free(f.dev, cleared);
+        end(&f);
+        expect_nothing_left(&s);
+        reset(&s);
+    }
+}
+
 /* Layers repeat: the libraries are asked once. Each call goes on when the other one is gone. */
 TEST(equal_operations_are_chosen_once) {
     standins s;

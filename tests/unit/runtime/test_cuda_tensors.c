@@ -186,7 +186,7 @@ static void run_in_stream(way w) {
         (void)c.cuda.cuMemFree(a), (void)c.cuda.cuMemFree(b), (void)c.cuda.cuMemFree(d);
     }
     /* from the second change of addresses on there is another graph */
-    if (w.has_graphs) EXPECT(c.standin->instantiations == 3 && c.standin->updates == 1);
+    if (w.has_graphs) EXPECT(c.standin->instantiations == 3 && c.standin->captures == 1);
     c.stream = own;
     end(&c, m);
 }
