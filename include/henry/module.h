@@ -71,8 +71,9 @@ typedef struct hn_module_options {
     uint64_t device_memory_bytes;
     /* On CUDA: from the second run with the same sizes on, the steps are launched as one CUDA graph,
      * which gets other addresses when they change; of addresses that take turns, four have a graph
-     * each. At most 32 graphs of a module; programs with steps that the host decides or does run as
-     * usual, as do runs with hooks. */
+     * each. At most 32 graphs of a module, and 256 MiB by an estimate of 10 KiB for a step, which
+     * `device_memory_bytes` limits, too. Sizes beyond that, and programs with steps that the host
+     * decides or does, run as usual, as do runs with hooks. */
     bool device_graphs;
     /* a CUcontext of the device that runs the program, in which the module does all of its work; NULL:
      * the device's primary context, as of PyTorch and of CUDA's runtime. It stays the caller's, who

@@ -226,6 +226,8 @@ typedef struct hn_cuda_pool_options {
     X(cuStreamGetCaptureInfo, "cuStreamGetCaptureInfo_v2",                                         \
       (hn_cuda_stream stream, int *out_state, uint64_t *out_id, hn_cuda_graph *out_graph,          \
        const hn_cuda_graph_node **out_nodes, size_t *out_count))                                   \
+    X(cuGraphGetNodes, "cuGraphGetNodes", /* CUDA 10 */                                            \
+      (hn_cuda_graph graph, hn_cuda_graph_node * out, size_t * count))                             \
     X(cuGraphExecKernelNodeSetParams, "cuGraphExecKernelNodeSetParams", /* CUDA 10.1 */            \
       (hn_cuda_graph_exec exec, hn_cuda_graph_node node, const hn_cuda_kernel_node *params))       \
     X(cuGraphExecMemcpyNodeSetParams, "cuGraphExecMemcpyNodeSetParams", /* CUDA 10.2 */            \

@@ -13,7 +13,7 @@
 #include "base/log.h"
 
 enum {
-    RECORDINGS_MAX = 32, /* of a module: they take memory of the device */
+    RECORDINGS_MAX = 32, /* of a module: they take memory of the device, which bounds them, too */
     RECORDED_MAX = 16384 /* steps of one, all rounds of loops counted */
 };
 

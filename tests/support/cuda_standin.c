@@ -1472,6 +1472,16 @@ EXPORT int cuStreamGetCaptureInfo_v2(stream *given, int *state, uint64_t *id, gr
     return end(SUCCESS);
 }
 
+EXPORT int cuGraphGetNodes(graph *g, node **out, size_t *count);
+EXPORT int cuGraphGetNodes(graph *g, node **out, size_t *count) {
+    MAY_FAIL;
+    BEGIN(NULL);
+    check(g, GRAPH, "no graph");
+    if (out) return end(INVALID_VALUE); /* nobody asks for them */
+    *count = count_works(g);
+    return end(SUCCESS);
+}
+
 EXPORT int cuStreamEndCapture(stream *given, graph **out);
 EXPORT int cuStreamEndCapture(stream *given, graph **out) {
     context *c;

@@ -60,6 +60,7 @@ typedef struct cuda_dev {
     uint32_t leftover_count, leftover_cap;
     size_t memory_bytes;       /* in all ranges ... */
     size_t peak_bytes;         /* ... and the most so far */
+    size_t graph_bytes;        /* that recordings take, as far as that is known (cuda_graph.c) */
     int64_t libraries_ns;      /* that loading them took, ... */
     int64_t start_ns;          /* ... the first question to each, ... */
     int64_t choose_ns;         /* ... the others, ... */

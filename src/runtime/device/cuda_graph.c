@@ -6,9 +6,17 @@
 
 #include <stdlib.h>
 
+/* What graphs take of the device's memory, which the driver does not tell: about 10 kB for each
+ * kernel (Source: NVIDIA's CUDASTF counts so, NVIDIA/cccl#3768), and as much is counted for each
+ * node of another kind. The free memory of the device, asked before and behind, would tell it only
+ * where nobody else is at work with the device, and by pages of 2 MiB. The second number bounds what
+ * the recordings of a device, which are a module's, take together: 26,214 nodes. */
+enum { NODE_BYTES = 10 << 10, GRAPHS_MAX_BYTES = 256 << 20 };
+
 typedef struct cuda_recording {
     hn_recording base;
     hn_cuda_graph_exec exec;
+    size_t bytes;           /* that are counted for it */
     cuda_launches launches; /* what a replay launches */
     cuda_calls *calls;      /* NULL: its addresses cannot be exchanged */
     uint64_t *values;       /* of the calls, as they are in `exec` */
@@ -30,17 +38,52 @@ static cuda_launches end_calls(cuda_queue *q) {
     return launches;
 }
 
+/* ---- what they take ---- */
+
+static size_t bytes_of(const cuda_dev *d, hn_cuda_graph graph, const cuda_launches *launches) {
+    size_t nodes = 0;
+    if (!d->cuda.cuGraphGetNodes || d->cuda.cuGraphGetNodes(graph, NULL, &nodes) != HN_CUDA_SUCCESS)
+        nodes = (size_t)launches->count + launches->operations;
+    return nodes * NODE_BYTES;
+}
+
+static void give_bytes(cuda_dev *d, cuda_recording *r) {
+    pthread_mutex_lock(&d->lock);
+    d->graph_bytes -= r->bytes;
+    pthread_mutex_unlock(&d->lock);
+    r->bytes = 0;
+}
+
+static hn_status take_bytes(cuda_dev *d, cuda_recording *r, size_t bytes) {
+    pthread_mutex_lock(&d->lock);
+    const size_t taken = d->memory_bytes + d->graph_bytes;
+    const bool is_over = bytes > d->memory_limit - taken;
+    const bool has_room = !is_over && bytes <= GRAPHS_MAX_BYTES - d->graph_bytes;
+    if (has_room) d->graph_bytes += bytes;
+    pthread_mutex_unlock(&d->lock);
+    if (has_room) {
+        r->bytes = bytes;
+        return NULL;
+    }
+    return HN_ERROR(HN_OUT_OF_MEMORY,
+                    "a graph that takes about %zu bytes of the device's memory is above %s", bytes,
+                    is_over ? "the limit (device_memory_bytes)"
+                            : "what graphs of a module may take, 256 MiB");
+}
+
 /* ---- making and freeing ---- */
 
 static hn_status instantiate(cuda_dev *d, cuda_recording *r, hn_cuda_graph graph) {
+    HN_TRY(take_bytes(d, r, bytes_of(d, graph, &r->launches)));
     return hn_cuda_check(d, d->cuda.cuGraphInstantiate(&r->exec, graph, 0), "cuGraphInstantiate");
 }
 
-static void drop_graph(const cuda_dev *d, cuda_recording *r) {
+static void drop_graph(cuda_dev *d, cuda_recording *r) {
     if (r->exec) (void)d->cuda.cuGraphExecDestroy(r->exec);
     r->exec = NULL;
     hn_cuda_calls_release(d, r->calls);
     r->calls = NULL;
+    give_bytes(d, r);
 }
 
 static void free_recording(cuda_recording *r) {

@@ -69,7 +69,7 @@ static hn_status take(cuda_dev *d, size_t bytes, hn_cuda_address *out) {
 
 /* Room in the list and below the limit. With the lock held. */
 static bool reserve(cuda_dev *d, size_t bytes) {
-    if (bytes > d->memory_limit - d->memory_bytes) return false;
+    if (bytes > d->memory_limit - d->memory_bytes - d->graph_bytes) return false;
     if (d->range_count == d->range_cap) {
         const uint32_t cap = d->range_cap ? 2 * d->range_cap : 64;
         cuda_range *more = realloc(d->ranges, cap * sizeof *more);

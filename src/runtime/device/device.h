@@ -287,7 +287,8 @@ struct hn_device_ops {
      * not done. `recording_end` follows in any case; with `is_good` it makes a recording, or brings
      * `*recording`, of the same steps with other addresses, up to date. If it fails, `*recording` is
      * NULL, and the work can be given as usual. NULL: the device has no such thing. Errors:
-     * unsupported for what cannot be recorded; device; out-of-memory. */
+     * unsupported for what cannot be recorded; device; out-of-memory, also when recordings would
+     * take more than they may. */
     hn_status (*recording_begin)(hn_queue *queue);
     hn_status (*recording_end)(hn_queue *queue, bool is_good, hn_recording **recording);
     /* Other addresses in a recording, without recording the steps again: what is given between the

@@ -205,6 +205,22 @@ TEST(hooks_see_steps) {
     end(m, s);
 }
 
+/* A graph counts as memory of the device: one that would be above the limit is not made. */
+TEST(graphs_are_below_the_limit) {
+    enum { NODES = 2, NODE_BYTES = 10 << 10, ENOUGH = 8192 };
+    cuda_standin *s = begin();
+    for (int has_room = 0; s && has_room < 2; has_room++) {
+        const uint64_t limit = ENOUGH + (uint64_t)has_room * NODES * NODE_BYTES;
+        hn_module *m = load_text(SCALED, &(hn_module_options){.device_memory_bytes = limit});
+        if (!m) return;
+        cuda_standin_reset(s);
+        for (int k = 0; k < 4; k++) EXPECT_OK(run_scaled(m, 4, (float)k));
+        EXPECT_INT(s->graph_launches, has_room ? 3 : 0);
+        EXPECT_INT(s->launches, has_room ? 4 : 4 * 2 + 2); /* two were captured in vain */
+        end(m, s);
+    }
+}
+
 /* Each call of runs with graphs fails once: the run fails, or does without a graph, and the next
  * run is right. */
 TEST(each_call_fails_once) {

@@ -133,4 +133,23 @@ TEST(a_driver_that_exchanges_nothing) {
     end(&c, m);
 }
 
+/* Graphs of a module take 256 MiB at most, 10 KiB counted for a node. */
+TEST(graphs_are_bounded_together) {
+    enum { NODES = 6, NODE_BYTES = 10 << 10, MOST = 256 << 20 };
+    caller c;
+    for (int has_room = 0; has_room < 2; has_room++) {
+        if (!begin(&c)) return;
+        hn_module *m = load_text(EACH_KIND, &graphs);
+        held h = {.count = 0};
+        if (!m) return;
+        cuda_dev *d = (cuda_dev *)m->device;
+        d->graph_bytes = MOST - NODES * NODE_BYTES + !has_room; /* of others */
+        for (int k = 0; k < 3; k++) EXPECT_OK(run_kinds(&c, m, 8, (float)k, &h));
+        EXPECT_INT(c.standin->graph_launches, has_room ? 2 : 0);
+        if (has_room) EXPECT_INT(d->graph_bytes, MOST);
+        release_held(&h);
+        end(&c, m);
+    }
+}
+
 TEST_MAIN
