@@ -130,6 +130,8 @@ hn_target hn_target_host(void);
 /* By name, or of a CPU by what base/cpu.h takes; "cuda", "cuda:1": what is best for this NVIDIA
  * GPU of the machine. Errors: invalid-argument, listing the names; of "cuda" those of base/cuda.h. */
 hn_status hn_target_named(hn_str name, hn_target *out) HN_MUST_USE;
+/* The names of those for a kind of device that is no CPU: "sm_80, sm_86, compute_80". */
+void hn_target_put_names(hn_device_kind device, hn_strbuf *out);
 /* Whose threads the scheduler has to keep busy: multiprocessors, or those that the caller has. */
 uint32_t hn_target_threads(const hn_target *target, uint32_t of_caller);
 /* All flags of the compiler, with blanks between. */

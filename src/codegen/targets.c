@@ -145,6 +145,15 @@ static hn_target of_level(const hn_cpu_level *level) {
 
 hn_target hn_target_host(void) { return of_level(hn_cpu_level_host()); }
 
+void hn_target_put_names(hn_device_kind device, hn_strbuf *out) {
+    const char *between = "";
+    for (size_t k = 0; k < HN_COUNT_OF(others); k++) {
+        if (others[k].kind->device != device) continue;
+        hn_strbuf_printf(out, "%s%s", between, others[k].name);
+        between = ", ";
+    }
+}
+
 static hn_status refuse_name(hn_str name) {
     hn_strbuf known;
     hn_strbuf_init(&known);

@@ -1,7 +1,7 @@
 # Bundles for NVIDIA's GPUs: machine code for several architectures, PTX. Without a GPU; needs NVRTC.
 data=${DATA%/examples/*}/tests/cli/data
 "$HENRY" doctor | grep -q '^ok *cuda ' || { echo "NVRTC is missing: make setup-cuda" >&2; exit 77; }
-"$HENRY" compile "$data/data.pt2" -o data.hnb --target sm_80,compute_80,sm_90a --quiet
+"$HENRY" compile "$data/data.pt2" -o data.hnb --device cuda --target sm_80,compute_80,sm_90a --quiet
 "$HENRY" inspect data.hnb >text
 # The best first; each has a kernel for each step.
 grep -o '^target [0-9]* cuda [a-z0-9_]*' text

@@ -2,11 +2,14 @@
 #include "tool.h"
 
 #include "base/compiler.h"
+#include "base/device.h"
 #include "base/file.h"
 #include "base/kind.h"
 #include "base/oserror.h"
 #include "bundle/view.h"
+#include "codegen/codegen.h"
 #include "driver/driver.h"
+#include "driver/programs.h"
 #include "front/importer.h"
 
 #include <errno.h>
@@ -303,6 +306,46 @@ static int emit_graph(const tool_options *o) {
     return tool_report(status);
 }
 
+/* All that --target names is for the device of --device. */
+static hn_status check_targets(const tool_options *o, hn_device_kind kind) {
+    hn_target_groups groups;
+    hn_status status = hn_target_groups_init(&groups, o->target);
+    for (uint32_t k = 0; !status && k < HN_DEVICE_KIND_COUNT; k++)
+        if (k != kind && groups.names[k].len)
+            status = HN_ERROR(HN_INVALID_ARGUMENT,
+                              "cannot compile for '%s': --target '%s' is for '%s'; give one of "
+                              "--device and --target",
+                              o->device, groups.names[k].ptr, hn_device_name(k));
+    hn_target_groups_deinit(&groups);
+    return status;
+}
+
+/* Without --target a GPU of this machine says what to compile for. */
+static hn_status check_gpu(const char *device) {
+    hn_target ignored;
+    hn_strbuf names;
+    hn_status status = hn_target_named(hn_str_of(device), &ignored);
+    if (!status) return NULL;
+    hn_strbuf_init(&names);
+    hn_target_put_names(HN_DEVICE_CUDA, &names);
+    status = hn_status_annotate(
+        status,
+        "cannot compile for '%s' without a GPU that says which architecture; name some by "
+        "--target, of %s",
+        device, hn_strbuf_str(&names).ptr);
+    hn_strbuf_deinit(&names);
+    return status;
+}
+
+static hn_status check_device(const tool_options *o) {
+    hn_device device = {.number = 0};
+    const char *name;
+    if (!o->device) return NULL;
+    HN_TRY(hn_device_parse(o->device, &device, &name));
+    if (o->target) return check_targets(o, device.kind);
+    return device.kind == HN_DEVICE_CUDA ? check_gpu(o->device) : NULL;
+}
+
 int tool_cmd_compile(const tool_options *o) {
     int form = choose_product(o);
     if (form < 0 || check_memory(o, form)) return TOOL_USAGE;
@@ -332,6 +375,7 @@ int tool_cmd_compile(const tool_options *o) {
         status = HN_ERROR(HN_INVALID_ARGUMENT,
                           "cannot compile '%s': it is a bundle, which is compiled already; run it",
                           path);
+    if (!status) status = check_device(o);
     if (!status) status = check_referred(o, path);
     if (!status) status = tool_compile(o, path, extra, &compiled);
     if (!status && o->memory_plan) status = deliver_plan(o, &d);
