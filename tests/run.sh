@@ -105,7 +105,15 @@ suite_build() {
 export POCL_CACHE_DIR=$work/pocl
 need_opencl() { tools/setup.sh opencl; }
 
-suite_unit() { need_opencl; unit_programs "$build" | run_units; }
+# NVRTC, the compiler of kernels for NVIDIA's GPUs, for all tests that need it; without it they are skipped. A run tries once.
+nvrtc_tried=""
+need_nvrtc() {
+    [ -z "$nvrtc_tried" ] || return 0
+    nvrtc_tried=1
+    "$build/henry" doctor 2>/dev/null | grep -q '^ok *cuda ' || tools/setup.sh cuda "$build/cuda" || echo "NVRTC is missing, and cannot be installed"
+}
+
+suite_unit() { need_opencl; need_nvrtc; unit_programs "$build" | run_units; }
 suite_ir() {
     tests/ir/run.sh
     "$build/run_loop_text" 0 400
@@ -113,12 +121,12 @@ suite_ir() {
 }
 suite_kernels() { tests/kernels/run.sh; }
 suite_fuzz() { replay_corpora "$build"; }
-suite_cli() { tests/cli/run.sh; }
+suite_cli() { need_nvrtc; tests/cli/run.sh; }
 suite_error() { tests/error/run.sh; }
 suite_report() { tests/report/run.sh; }
 suite_reduce() { tests/reduce/run.sh; }
 suite_models() { tests/models/run.sh; }
-suite_source() { printf "%s\n" tests/source/run.sh tests/source/cuda.sh | jobs=1 run_programs; }
+suite_source() { need_nvrtc; printf "%s\n" tests/source/run.sh tests/source/cuda.sh | jobs=1 run_programs; }
 suite_stress() { BUILD=$build tests/stress/run.sh --quick; }
 suite_abi() { tests/abi/run.sh; }
 suite_python() { tests/python/run.sh; }
@@ -161,7 +169,7 @@ suite_opencl() {
 # Kernels as CUDA C++, which the CPU runs in place of a GPU (tests/support/cuda_on_cpu.c), and as machine code by NVRTC, if it is
 # there. Samples as of OpenCL.
 suite_cuda() {
-    [ "${CI:-}" != true ] || tools/setup.sh cuda "$build/cuda"
+    need_nvrtc
     local every=20 graphs=100
     [ "${HENRY_TEST_ALL:-}" ] && every=1 graphs=2000
     {
@@ -194,6 +202,7 @@ suite_devices() {
 # The pack for machines with a GPU, and the scripts that test and measure there, on what there is here: a few cases and graphs, tiny shapes.
 suite_gpu_pack() {
     if [ ! -d "$HENRY_TEST_MODELS/models" ]; then echo "0 passed, 0 failed, 1 skipped"; return; fi
+    need_nvrtc
     BUILD=$build tools/gpu_pack.sh || { echo "0 passed, 1 failed"; return; }
     "$build/gpu-pack/test.sh" --device cpu --sample 100 several ops graphs
     BUILD=$build tests/gpu/bench.sh

@@ -2,7 +2,7 @@
 # command line with these faults in it (tests/support/planted.c).
 PLANTED=$(dirname "$HENRY")/henry_planted
 MODEL=${HENRY_TEST_MODELS:-$DATA/../../../../shared}/models/gpt2_tiny
-[ -d "$MODEL" ] || { echo "no folder '$MODEL' with a model" >&2; exit 77; }
+[ -d "$MODEL" ] || { echo "no folder '$MODEL' with a model" >&2; exit 78; }
 bisect() { HENRY_PLANT=$1 "$PLANTED" bisect "$MODEL/model.pt2" -i "$MODEL/input_0.npy" --threads 2 "${@:2}"; }
 bisect none
 bisect none -e "$MODEL/output_0.npy"

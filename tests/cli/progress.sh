@@ -1,6 +1,6 @@
 # A line of progress is for terminals that can draw it again.
 command -v script >/dev/null || { echo "no script(1)" >&2; exit 77; }
-script -qec true /dev/null >/dev/null 2>&1 || { echo "no terminal can be made: is /dev/pts mounted?" >&2; exit 77; }
+script -qec true /dev/null >/dev/null 2>&1 || { echo "no terminal can be made: is /dev/pts mounted?" >&2; exit 78; }
 echo 'int f(int x) { return x + 1; }' >f.c
 cat >slow <<'END'
 #!/bin/sh

@@ -15,7 +15,7 @@ echo mine >mine/main.c
 "$HENRY" repro "$DATA/model.pt2" -i "$DATA/input_0.npy" -k $K -o mine >out 2>&1 || echo "exit status $?"
 ls mine
 MODEL=${HENRY_TEST_MODELS:-$DATA/../../../../shared}/models/gpt2_tiny
-[ -d "$MODEL" ] || { echo "no folder '$MODEL' with a model" >&2; exit 77; }
+[ -d "$MODEL" ] || { echo "no folder '$MODEL' with a model" >&2; exit 78; }
 for fault in none kernel; do
     echo "--- $fault"
     HENRY_PLANT=$fault "$(dirname "$HENRY")/henry_planted" bisect "$MODEL/model.pt2" -i "$MODEL/input_0.npy" --threads 2 >text || true

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The command line. A test is NAME.sh, run with bash in an empty folder; $HENRY is the program, $DATA the examples' data.
 # Its standard output must be NAME.stdout (when there is one), its exit status the number in NAME.exit (default 0),
-# and each line of NAME.stderr must occur in its standard error. Status 77 means that what it needs is not installed.
+# and each line of NAME.stderr must occur in its standard error. Status 77 means that what it needs is not installed, which is a failure
+# if CI=true; 78 that it is nothing that anybody installs for the tests: models, a terminal.
 #     tests/cli/run.sh [NAME]...
 set -u
 cd "$(dirname "$0")" || exit 2
@@ -22,7 +23,8 @@ run_test() {
     mkdir -p "$work/$name"
     (cd "$work/$name" && HENRY_CACHE_DIR=$work/caches/$name bash -eu "$here/$name.sh" >"$work/$name.out" 2>"$work/$name.err")
     local code=$?
-    [ $code = 77 ] && { skipped=$((skipped + 1)); echo "skipped $name: $(tail -1 "$work/$name.err")"; return; }
+    [ $code = 77 ] && [ "${CI:-}" = true ] && { failed=$((failed + 1)); echo "FAILED $name: CI=true, and what it needs is missing: $(tail -1 "$work/$name.err")"; return; }
+    [ $code = 77 ] || [ $code = 78 ] && { skipped=$((skipped + 1)); echo "skipped $name: $(tail -1 "$work/$name.err")"; return; }
     [ $code = "$want" ] || bad "exit status $code, expected $want: $(tail -3 "$work/$name.err")"
     if [ -f "$name.stdout" ]; then diff -u "$name.stdout" "$work/$name.out" >"$work/diff" || bad "standard output differs: $(cat "$work/diff")"; fi
     if [ -f "$name.stderr" ]; then

@@ -43,7 +43,7 @@ try_subject() {
     elif subject --device cuda --graphs --bare; then
         told_or_fail 'told["turns"]["launches"] == 2 and told["turns"]["call_us"] > told["turns"]["bare_call_us"] > 0 and told["turns"]["bare_launch_ns"] > 0'
         told_or_fail 'told["graph_runs"] > 0 and told["graph_us"] > 0 and told["graph_call_there_us"] > 0 and told["call_there_us"] > 0'
-    elif grep -qi nvrtc "$work/subject.err"; then
+    elif [ "${CI:-}" != true ] && grep -qi nvrtc "$work/subject.err"; then
         skipped=$((skipped + 1)) # kernels cannot be compiled here
     else
         fail "$(cat "$work/subject.err")"

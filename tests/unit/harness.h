@@ -1,13 +1,15 @@
 /* harness.h: the unit test harness. A test program defines tests with TEST and ends with TEST_MAIN.
  * It runs all of them, or those whose name contains argv[1], and closes with "N passed, N
- * failed". */
+ * failed", and ", N skipped" if some lacked something. */
 #ifndef HN_TESTS_HARNESS_H
 #define HN_TESTS_HARNESS_H
 
 #include "henry/status.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct hn_test {
@@ -18,6 +20,7 @@ typedef struct hn_test {
 
 static hn_test *hn_test_first, **hn_test_last = &hn_test_first;
 static int hn_test_failures;
+static bool hn_test_is_skipped; /* the test that runs now, or a part of it */
 
 #define TEST(name)                                                                                 \
     static void name(void);                                                                        \
@@ -74,16 +77,40 @@ static int hn_test_failures;
         hn_status_free(s_);                                                                        \
     } while (0)
 
+/* The test, or a part of it, cannot run on this machine: it counts as skipped. */
+__attribute__((unused)) static void hn_test_skip(const char *why) {
+    fprintf(stderr, "skipped: %s\n", why);
+    hn_test_is_skipped = true;
+}
+
+/* Likewise of what tests/run.sh installs where it can: with CI=true that is a failure. */
+__attribute__((unused)) static void hn_test_lack(const char *what) {
+    const char *ci = getenv("CI");
+    if (ci && !strcmp(ci, "true")) HN_TEST_FAIL("missing, though CI=true: %s", what);
+    else hn_test_skip(what);
+}
+
+/* ... of what `why`, if it is an error, says. Owns: it is freed. */
+__attribute__((unused)) static bool hn_test_lacks(hn_status why) {
+    const bool lacks = why != NULL;
+    if (lacks) hn_test_lack(hn_status_message(why));
+    hn_status_free(why);
+    return lacks;
+}
+
 static int hn_test_main(int argc, char **argv) {
-    int passed = 0, failed = 0;
+    int passed = 0, failed = 0, skipped = 0;
     for (hn_test *t = hn_test_first; t; t = t->next) {
         if (argc > 1 && !strstr(t->name, argv[1])) continue;
         int before = hn_test_failures;
+        hn_test_is_skipped = false;
         t->run();
-        if (hn_test_failures == before) passed++;
+        if (hn_test_failures == before) ++*(hn_test_is_skipped ? &skipped : &passed);
         else failed++, fprintf(stderr, "FAILED %s (re-run: %s %s)\n", t->name, argv[0], t->name);
     }
-    printf("%d passed, %d failed\n", passed, failed);
+    printf("%d passed, %d failed", passed, failed);
+    if (skipped) printf(", %d skipped", skipped);
+    putchar('\n');
     return failed != 0;
 }
 #define TEST_MAIN                                                                                  \

@@ -14,7 +14,7 @@
 
 #ifdef HAS_OWN_MALLOC
 
-TEST(skipped) { fprintf(stderr, "skipped: malloc cannot be replaced in this build\n"); }
+TEST(skipped) { hn_test_skip("malloc cannot be replaced in this build"); }
 
 #else
 

@@ -446,7 +446,7 @@ TEST(a_directory_that_others_can_write_to_is_not_used) {
 
 TEST(a_foreign_directory_is_not_used) {
     if (geteuid() != 0) {
-        fprintf(stderr, "skipped: only root can make a directory that belongs to somebody else\n");
+        hn_test_skip("only root can make a directory that belongs to somebody else");
         return;
     }
     EXPECT_OK(hn_dir_temp(root, sizeof(root)));

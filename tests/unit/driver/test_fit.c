@@ -54,10 +54,7 @@ static bool fixture_init(fixture *x, const char *const *flags) {
     hn_status status =
         hn_service_toolchain_identity(x->service, hn_driver_language(&x->d), &compiler);
     hn_strbuf_deinit(&compiler);
-    if (status) fprintf(stderr, "skipped: %s\n", hn_status_message(status));
-    const bool is_there = !status;
-    hn_status_free(status);
-    return is_there;
+    return !hn_test_lacks(status);
 }
 
 static void fixture_deinit(fixture *x) {

@@ -29,7 +29,7 @@ static void done(imported *m) {
 
 static bool missing(const char *path) {
     if (access(path, R_OK) == 0) return false;
-    fprintf(stderr, "skipped: '%s' is not here\n", path);
+    hn_test_skip(path);
     return true;
 }
 

@@ -5,17 +5,10 @@
 #include "base/nvrtc.h"
 #include "unit/runtime/cuda_row.h"
 
-static bool is_lacking(hn_status status) {
-    if (status) fprintf(stderr, "skipped: %s\n", hn_status_message(status));
-    const bool lacks = status != NULL;
-    hn_status_free(status);
-    return lacks;
-}
-
 static bool open_device(hn_dev **dev) {
     char path[PATH_MAX];
-    return !is_lacking(hn_nvrtc_find(path)) &&
-           !is_lacking(hn_dev_open(&hn_device_cuda, &(hn_device_options){.number = 0}, dev));
+    return !hn_test_lacks(hn_nvrtc_find(path)) &&
+           !hn_test_lacks(hn_dev_open(&hn_device_cuda, &(hn_device_options){.number = 0}, dev));
 }
 
 TEST(a_gpu_has_ceilings) {

@@ -40,8 +40,7 @@ static bool begin(fixture *f) {
     *f = (fixture){.dev = NULL};
     hn_status status = hn_dev_open(ops, &(hn_device_options){.number = 0}, &f->dev);
     if (hn_status_code(status) == HN_NOT_FOUND) {
-        fprintf(stderr, "skipped: %s\n", hn_status_message(status));
-        hn_status_free(status);
+        hn_test_lacks(status);
         return false;
     }
     EXPECT_OK(status);

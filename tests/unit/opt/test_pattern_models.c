@@ -121,8 +121,7 @@ TEST(models_keep_their_outputs) {
     char path[300];
     snprintf(path, sizeof path, "%s/models/mlp/model.pt2", models_folder());
     if (!hn_file_exists(path)) {
-        fprintf(stderr, "skipped: no '%s'; HENRY_TEST_MODELS names the folder that holds models/\n",
-                path);
+        hn_test_skip("there are no models; HENRY_TEST_MODELS names the folder that holds models/");
         return;
     }
     for (size_t k = 0; k < HN_COUNT_OF(models); k++) {

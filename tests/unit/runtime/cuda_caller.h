@@ -25,7 +25,7 @@ typedef struct caller {
 HN_UNUSED static bool begin(caller *c) {
     c->standin = cuda_standin_find();
     if (!c->standin) {
-        fprintf(stderr, "skipped: this is another driver than the stand-in\n");
+        hn_test_skip("this is another driver than the stand-in");
         return false;
     }
     cuda_standin_reset(c->standin);

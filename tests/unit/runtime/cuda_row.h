@@ -32,8 +32,7 @@ HN_UNUSED static bool begin_with(fixture *f, const hn_device_options *options) {
     *f = (fixture){.dev = NULL};
     hn_status status = hn_dev_open(&hn_device_cuda, options, &f->dev);
     if (hn_status_code(status) == HN_NOT_FOUND) {
-        fprintf(stderr, "skipped: %s\n", hn_status_message(status));
-        hn_status_free(status);
+        hn_test_lacks(status);
         return false;
     }
     EXPECT_OK(status);

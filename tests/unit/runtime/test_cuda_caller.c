@@ -16,7 +16,7 @@
 static cuda_standin *begin(hn_cuda *cuda) {
     cuda_standin *s = cuda_standin_find();
     if (!s) {
-        fprintf(stderr, "skipped: this is another driver than the stand-in\n");
+        hn_test_skip("this is another driver than the stand-in");
         return NULL;
     }
     cuda_standin_reset(s);

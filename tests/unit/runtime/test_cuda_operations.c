@@ -174,7 +174,7 @@ static bool find(standins *s) {
         reset(s);
         return true;
     }
-    fprintf(stderr, "skipped: the libraries that are found are not those of the tests\n");
+    hn_test_skip("the libraries that are found are not those of the tests");
     return false;
 }
 

@@ -137,8 +137,7 @@ static void measure_args(uint32_t args) {
     double row, bare, own, none;
     hn_status status = open_bench(args, &b);
     if (hn_status_code(status) == HN_NOT_FOUND) {
-        fprintf(stderr, "skipped: %s\n", hn_status_message(status));
-        hn_status_free(status);
+        hn_test_lacks(status);
         return;
     }
     EXPECT_OK(status);

@@ -4,17 +4,10 @@
 
 #include "base/nvrtc.h"
 
-static bool is_lacking(hn_status status) {
-    if (status) fprintf(stderr, "skipped: %s\n", hn_status_message(status));
-    const bool lacks = status != NULL;
-    hn_status_free(status);
-    return lacks;
-}
-
 static bool open_device(hn_dev **dev, hn_queue **queue) {
     char path[PATH_MAX];
-    if (is_lacking(hn_nvrtc_find(path))) return false;
-    if (is_lacking(hn_dev_open(&hn_device_cuda, &(hn_device_options){.number = 0}, dev)))
+    if (hn_test_lacks(hn_nvrtc_find(path))) return false;
+    if (hn_test_lacks(hn_dev_open(&hn_device_cuda, &(hn_device_options){.number = 0}, dev)))
         return false;
     EXPECT_OK((*dev)->ops->queue_create(*dev, &(hn_queue_options){.step_count = 1}, queue));
     return *queue != NULL;

@@ -63,7 +63,9 @@ TEST(every_row) {
         EXPECT_INT(hn_bundle_target_device(hn_bundle_words_of(ops->kind)->target), kind);
         hn_status status = hn_dev_open(ops, &(hn_device_options){.number = 0}, &dev);
         if (hn_status_code(status) == HN_NOT_FOUND && ops != hn_device_ops_of_host()) {
-            fprintf(stderr, "skipped: %s\n", hn_status_message(status));
+            /* nobody installs a GPU for the tests */
+            if (kind == HN_DEVICE_CUDA) hn_test_skip(hn_status_message(status));
+            else hn_test_lack(hn_status_message(status));
             hn_status_free(status);
             continue;
         }

@@ -61,8 +61,7 @@ static bool begin(fixture *f) {
     *f = (fixture){.dev = NULL};
     hn_status status = open_first(&f->dev);
     if (hn_status_code(status) == HN_NOT_FOUND) {
-        fprintf(stderr, "skipped: %s\n", hn_status_message(status));
-        hn_status_free(status);
+        hn_test_lacks(status);
         return false;
     }
     EXPECT_OK(status);

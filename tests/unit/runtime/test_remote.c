@@ -333,7 +333,7 @@ TEST(weights_are_exchanged_before_the_first_run) {
 /* A child has no thread that copies weights: it is told, and does not wait. */
 TEST(weights_cannot_be_exchanged_in_a_forked_child) {
 #ifdef __SANITIZE_THREAD__
-    fprintf(stderr, "skipped: ThreadSanitizer cannot follow a fork of a program with threads\n");
+    hn_test_skip("ThreadSanitizer cannot follow a fork of a program with threads");
     return;
 #endif
     float other[4] = {0, 0, 0, 1};

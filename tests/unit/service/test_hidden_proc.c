@@ -109,7 +109,7 @@ static void be_host(int threads, int tell_fd, int hear_fd) {
 
 static void check_host(int threads, bool with_namespaces) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    printf("skipped: a sanitizer needs /proc itself\n");
+    hn_test_skip("a sanitizer needs /proc itself");
     return;
 #endif
     int there[2], back[2], wait_status = -1;
@@ -135,7 +135,7 @@ static void check_host(int threads, bool with_namespaces) {
     EXPECT(pid > 0 && waitpid(pid, &wait_status, 0) == pid);
     close(there[0]), close(back[1]);
     if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 77)
-        printf("skipped: /proc cannot be hidden here; run as root\n");
+        hn_test_skip("/proc cannot be hidden here; run as root");
     else if (wait_status)
         HN_TEST_FAIL("a host with %d threads, namespaces %s: see above", threads,
                      with_namespaces ? "on" : "off");

@@ -176,7 +176,7 @@ static void run_host(int idx, bool with_namespaces, bool is_old_kernel) {
     }
     EXPECT(pid > 0 && waitpid(pid, &wait_status, 0) == pid);
     if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 77) {
-        printf("skipped: no seccomp here, so no older kernel can be played\n");
+        hn_test_skip("no seccomp here, so no older kernel can be played");
         return;
     }
     if (!WIFEXITED(wait_status) || WEXITSTATUS(wait_status) != 0)

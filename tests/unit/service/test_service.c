@@ -711,7 +711,7 @@ TEST(workers_outlive_the_thread_that_submitted) {
 
 TEST(a_forked_child_starts_over) {
 #ifdef __SANITIZE_THREAD__
-    fprintf(stderr, "skipped: ThreadSanitizer cannot follow a fork of a program with threads\n");
+    hn_test_skip("ThreadSanitizer cannot follow a fork of a program with threads");
     return;
 #endif
     hn_service *service = service_open((hn_service_options){.threads = 2});

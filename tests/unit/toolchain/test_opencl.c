@@ -24,7 +24,7 @@ static bool has_driver(const language *l) {
     hn_str drivers;
     bool has =
         hn_record_find(hn_strbuf_str(&l->toolchain.record), "drivers", &drivers) && drivers.len;
-    if (!has) fprintf(stderr, "skipped: no OpenCL driver\n");
+    if (!has) hn_test_lack("an OpenCL driver");
     return has;
 }
 

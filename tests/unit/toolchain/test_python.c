@@ -93,7 +93,7 @@ static bool run_python(const char *dir, const char *code) {
     hn_status status =
         hn_process_run(&(hn_spawn){.argv = argv, .stdin_fd = -1, .stdout_fd = -1, .stderr_fd = -1},
                        60000, &output, &exit_status);
-    if (status) fprintf(stderr, "skipped: no Python: %s\n", hn_status_message(status));
+    if (status) hn_test_skip(hn_status_message(status));
     else if (exit_status != 0)
         HN_TEST_FAIL("the interpreter ended with %d: %s", exit_status,
                      output.ptr ? output.ptr : "");

@@ -72,7 +72,7 @@ static void bench_begin(bench *b) {
     snprintf(source, sizeof(source), "%s/tool.c", b->dir);
     EXPECT_OK(hn_file_write_atomic(source, tool_text, sizeof(tool_text) - 1, false));
     b->is_there = hn_program_find(named && named[0] ? named : "cc", cc);
-    if (!b->is_there) fprintf(stderr, "skipped: no C compiler for the tool\n");
+    if (!b->is_there) hn_test_lack("a C compiler for the tool");
     const char *const argv[] = {cc, "-O1", "-o", b->program, source, "-pthread", NULL};
     const hn_spawn compile = {.argv = argv, .stdin_fd = -1, .stdout_fd = 1, .stderr_fd = 2};
     if (b->is_there) EXPECT_OK(hn_process_run(&compile, 0, NULL, &exit_status));

@@ -113,7 +113,7 @@ TEST(the_short_way_gives_the_bytes_of_the_driver) {
 
 TEST(clang_works_too) {
     if (access("/usr/bin/clang", X_OK) != 0) {
-        fprintf(stderr, "skipped: no /usr/bin/clang\n");
+        hn_test_skip("no /usr/bin/clang");
         return;
     }
     fixture f, g;
@@ -255,7 +255,7 @@ TEST(targets_become_machine_flags) {
     hn_toolchain_result_deinit(&result);
     fixture_end(&f);
 #else
-    fprintf(stderr, "skipped: the features are those of x86-64\n");
+    hn_test_skip("the features are those of x86-64");
 #endif
 }
 

@@ -37,12 +37,10 @@ static hn_bench_launch gather_with(uint32_t threads) {
 
 static bool has_device(void) {
     hn_dev *dev;
-    hn_status status = hn_dev_open(&hn_device_cuda, &(hn_device_options){.number = 0}, &dev);
-    if (status) fprintf(stderr, "skipped: %s\n", hn_status_message(status));
-    const bool is_there = !status;
-    hn_status_free(status);
-    if (is_there) hn_dev_release(dev);
-    return is_there;
+    if (hn_test_lacks(hn_dev_open(&hn_device_cuda, &(hn_device_options){.number = 0}, &dev)))
+        return false;
+    hn_dev_release(dev);
+    return true;
 }
 
 static hn_bench_subject subject_of(const hn_bench_arg *args, uint32_t arg_count) {
