@@ -37,7 +37,7 @@ static void load(void) {
         if (o->same_as < k) memory[k] = memory[o->same_as];
         else {
             if (!memory[k]) memory[k] = allocate(o->bytes);
-            read_file(o->file, memory[k], o->bytes);
+            if (o->file) read_file(o->file, memory[k], o->bytes);
         }
     }
 }

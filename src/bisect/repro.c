@@ -1,53 +1,21 @@
 /* repro.c: see the header. */
-#include "bisect/repro.h"
+#include "bisect/repro_impl.h"
+#include "bisect/repro_texts.h"
 
-#include "bisect/lines.h"
-#include "driver/project.h"
-#include "interp/reference.h"
 #include "toolchain/toolchain.h"
+#include "wrapper/names.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-/* Texts of share/repro. */
-#define TEXT(name, file)                                                                           \
-    __asm__(".pushsection .rodata\n.hidden " #name "\n.globl " #name "\n" #name ":\n"              \
-            ".incbin \"" HN_REPRO_TEXTS file "\"\n.hidden " #name "_end\n.globl " #name            \
-            "_end\n" #name "_end:\n.byte 0\n.popsection\n");                                       \
-    extern const char name[], name##_end[]
-TEXT(hn_repro_check, "check.h");
-TEXT(hn_repro_main, "main.c");
-TEXT(hn_repro_cuda, "cuda.c");
-
-/* An operand at the kernel's first call. */
-typedef struct kept {
-    hn_step_operand info;
-    uint32_t same_as; /* the first operand that is the same buffer */
-    uint8_t *before;
-    hn_line_memory expected; /* shared by operands of one buffer */
-} kept;
-
-typedef struct repro {
-    hn_subject *s;
-    hn_build *b;
-    const hn_repro_options *options;
-    hn_arena arena;
-    hn_run_lines programs[HN_RUN_PROGRAMS_MAX];
-    uint32_t program_count;
-    const hn_run_lines *lines; /* of the program that has the kernel */
-    const hn_line *line;       /* NULL: not met yet */
-    hn_wlaunch launch;         /* of the variant that ran, and its kernel */
-    hn_wkernel kernel;
-    uint32_t step, count;
-    kept *operands;
-    hn_project project;
-    char source[32]; /* the name of the kernel's file */
-} repro;
+REPRO_TEXT(hn_repro_check, "check.h");
+REPRO_TEXT(hn_repro_main, "main.c");
+REPRO_TEXT(hn_repro_cuda, "cuda.c");
 
 /* --- what the kernel is given --- */
 
 /* "k_71b22e4774f430de", "3", or "weights:3" for a step of the program of weights. */
-static bool is_wanted(const repro *r, const hn_step_info *step) {
+static bool is_wanted(const hn_repro *r, const hn_step_info *step) {
     char number[32];
     snprintf(number, sizeof number, "%s%s%" PRIu32, step->program, *step->program ? ":" : "",
              step->index);
@@ -55,8 +23,8 @@ static bool is_wanted(const repro *r, const hn_step_info *step) {
            hn_str_eq(r->options->kernel, hn_str_of(number));
 }
 
-static hn_status keep_operand(repro *r, const hn_step_info *step, uint32_t k) {
-    kept *o = &r->operands[k];
+static hn_status keep_operand(hn_repro *r, const hn_step_info *step, uint32_t k) {
+    hn_repro_operand *o = &r->operands[k];
     HN_TRY(hn_step_operand_get(step, k, &o->info));
     o->same_as = 0;
     while (o->same_as < k && r->operands[o->same_as].info.buffer != o->info.buffer) o->same_as++;
@@ -74,16 +42,42 @@ static hn_status keep_operand(repro *r, const hn_step_info *step, uint32_t k) {
     return NULL;
 }
 
+static bool is_call(const hn_repro *r) { return r->line->kind == HN_LINE_EXTERN; }
+
+/* All operands of a call, in order, and its parameters. */
+static hn_wlaunch call_of(const hn_line *line) {
+    return (hn_wlaunch){
+        .arg_count = line->operand_count, .param_count = line->param_count, .params = line->params};
+}
+
+static hn_status check_step(const hn_repro *r, const hn_step_info *step) {
+    const bool is_kernel = step->kind == HN_MODULE_STEP_KERNEL,
+               is_extern = step->kind == HN_MODULE_STEP_EXTERN;
+    if ((!is_kernel && !is_extern) || step->index >= r->lines->count)
+        return HN_ERROR(HN_UNSUPPORTED, "step %u, '%s', is no kernel and no operation", step->index,
+                        step->name);
+    if (is_extern && step->device.kind != HN_DEVICE_CPU)
+        return HN_ERROR(
+            HN_UNSUPPORTED,
+            "step %u, '%s', is an operation of a library of the device; a folder is made "
+            "of operations on the CPU: leave out --device",
+            step->index, step->name);
+    const char *missing = hn_line_reference_missing(r->lines->items[step->index]);
+    return missing ? HN_ERROR(HN_UNSUPPORTED, "step %u, '%s', has no reference to compare with: %s",
+                              step->index, step->name, missing)
+                   : NULL;
+}
+
 static hn_status before(void *user, const hn_step_info *step, uint64_t *note) {
-    repro *r = user;
+    hn_repro *r = user;
     (void)note;
     if (r->line || !is_wanted(r, step)) return NULL;
     r->lines = hn_run_lines_of(r->programs, r->program_count, step);
-    if (step->kind != HN_MODULE_STEP_KERNEL || step->index >= r->lines->count)
-        return HN_ERROR(HN_UNSUPPORTED, "step %u, '%s', is no kernel", step->index, step->name);
+    HN_TRY(check_step(r, step));
     r->line = r->lines->items[step->index];
-    r->launch = hn_line_launch(r->line, step->variant, 0);
-    r->kernel = hn_line_kernel(r->line, step->variant);
+    if (is_call(r)) r->launch = call_of(r->line);
+    else r->launch = hn_line_launch(r->line, step->variant, 0);
+    if (!is_call(r)) r->kernel = hn_line_kernel(r->line, step->variant);
     r->step = step->index;
     r->count = step->operand_count;
     HN_NEW(&r->arena, r->operands, r->count);
@@ -91,7 +85,7 @@ static hn_status before(void *user, const hn_step_info *step, uint64_t *note) {
     return NULL;
 }
 
-static hn_status run_model(repro *r) {
+static hn_status run_model(hn_repro *r) {
     const hn_step_hook hook = {.before = before, .user = r};
     HN_TRY(hn_run_lines_run(r->s, r->b, r->programs, r->program_count, &hook));
     return r->line ? NULL
@@ -101,7 +95,7 @@ static hn_status run_model(repro *r) {
                               HN_STR_ARG(r->options->kernel));
 }
 
-static hn_status run_reference(repro *r) {
+static hn_status run_reference(hn_repro *r) {
     hn_line_memory *memory; /* per operand of the line */
     HN_NEW(&r->arena, memory, (size_t)r->line->operand_count + 1);
     for (uint32_t k = 0; k < r->count && k < r->launch.arg_count; k++)
@@ -113,7 +107,7 @@ static hn_status run_reference(repro *r) {
 
 /* --- the files --- */
 
-static hn_status add_file(repro *r, const char *name, const void *bytes, size_t len) {
+hn_status hn_repro_add_file(hn_repro *r, const char *name, const void *bytes, size_t len) {
     hn_str *part;
     HN_NEW(&r->arena, part, 1);
     char *copy = hn_arena_strndup(&r->arena, name, strlen(name));
@@ -122,27 +116,28 @@ static hn_status add_file(repro *r, const char *name, const void *bytes, size_t 
     return hn_project_add(&r->project, hn_str_of(copy), part, 1);
 }
 
-static hn_status add_text(repro *r, const char *name, const hn_strbuf *text) {
+hn_status hn_repro_add_text(hn_repro *r, const char *name, const hn_strbuf *text) {
     HN_TRY(hn_strbuf_status(text));
     const char *copy = hn_arena_strndup(&r->arena, text->ptr ? text->ptr : "", text->len);
     if (!copy) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory for '%s'", name);
-    return add_file(r, name, copy, text->len);
+    return hn_repro_add_file(r, name, copy, text->len);
 }
 
-static hn_status add_operands(repro *r) {
+static hn_status add_operands(hn_repro *r) {
     for (uint32_t k = 0; k < r->count; k++) {
-        const kept *o = &r->operands[k];
+        const hn_repro_operand *o = &r->operands[k];
         char name[32];
         if (!o->info.buffer) continue;
         snprintf(name, sizeof name, "operand_%u.bin", k);
-        if (o->same_as == k) HN_TRY(add_file(r, name, o->before, (size_t)o->info.bytes));
+        if (o->same_as == k) HN_TRY(hn_repro_add_file(r, name, o->before, (size_t)o->info.bytes));
         snprintf(name, sizeof name, "expected_%u.bin", k);
-        if (o->info.is_written) HN_TRY(add_file(r, name, o->expected.bytes, (size_t)o->info.bytes));
+        if (o->info.is_written)
+            HN_TRY(hn_repro_add_file(r, name, o->expected.bytes, (size_t)o->info.bytes));
     }
     return NULL;
 }
 
-static const hn_kernel_code *find_code(const repro *r) {
+static const hn_kernel_code *find_code(const hn_repro *r) {
     const hn_driver_level *level = &r->lines->d->levels[0];
     const hn_str name = r->lines->d->wrapper->kernels.items[r->kernel].name;
     for (uint32_t k = 0; k < level->unique.count; k++)
@@ -151,34 +146,38 @@ static const hn_kernel_code *find_code(const repro *r) {
 }
 
 /* "kernel.c" */
-static hn_status name_source(repro *r, const hn_target *target) {
+static hn_status name_source(hn_repro *r, const hn_target *target) {
     const hn_toolchain_row *row;
     HN_TRY(hn_toolchain_row_find(hn_str_of(target->kind->language), &row));
     snprintf(r->source, sizeof r->source, "kernel%s", row->suffixes[0]);
     return NULL;
 }
 
-static hn_status add_source(repro *r, const hn_target *target) {
+static hn_status add_source(hn_repro *r, const hn_target *target) {
     const hn_kernel_code *code = find_code(r);
     hn_strbuf text;
     if (!code) return HN_ERROR(HN_INTERNAL, "the kernel of step %u has no text", r->step);
     hn_strbuf_init(&text);
     hn_status status = target->kind->unit(&code, 1, target, &text);
-    if (!status) status = add_text(r, r->source, &text);
+    if (!status) status = hn_repro_add_text(r, r->source, &text);
     hn_strbuf_deinit(&text);
     return status;
 }
 
-static hn_status eval(const repro *r, hn_expr e, int64_t *out) {
+static hn_status eval(const hn_repro *r, hn_expr e, int64_t *out) {
     const hn_ref_sizes *s = &r->lines->sizes;
     *out = 0;
     if (!e || hn_sym_eval(r->lines->d->sym, e, s->symbols, s->values, s->count, out)) return NULL;
     return HN_ERROR(HN_UNSUPPORTED, "a size of the kernel is known only when the program runs");
 }
 
-static void print_operand(const repro *r, uint32_t k, hn_strbuf *out) {
-    const kept *o = &r->operands[k];
+static void print_operand(const hn_repro *r, uint32_t k, hn_strbuf *out) {
+    const hn_repro_operand *o = &r->operands[k];
     const hn_dtype_info *facts = hn_dtype_facts((hn_dtype)o->info.type);
+    if (!o->info.buffer) {
+        hn_strbuf_printf(out, "    {0, 0, \"\", 1, 0, 0, %u}, /* there is none */\n", k);
+        return;
+    }
     hn_strbuf_printf(out, "    {\"operand_%u.bin\", ", o->same_as);
     if (o->info.is_written) hn_strbuf_printf(out, "\"expected_%u.bin\", ", k);
     else hn_strbuf_puts(out, "0, ");
@@ -192,7 +191,7 @@ static void print_operand(const repro *r, uint32_t k, hn_strbuf *out) {
 }
 
 /* For the program that compiles the kernel itself. */
-static void print_flags(const repro *r, hn_strbuf *out) {
+static void print_flags(const hn_repro *r, hn_strbuf *out) {
     const hn_target *target = &r->lines->d->levels[0].target;
     hn_strbuf words;
     if (target->kind->device != HN_DEVICE_CUDA) return;
@@ -210,12 +209,12 @@ static void print_flags(const repro *r, hn_strbuf *out) {
     hn_strbuf_deinit(&words);
 }
 
-static hn_status print_head(const repro *r, hn_strbuf *out) {
+static hn_status print_kernel_head(const hn_repro *r, hn_strbuf *out) {
     const hn_wlaunch *l = &r->launch;
-    int64_t extent, scratch, size;
+    int64_t extent, scratch;
     HN_TRY(eval(r, l->extent, &extent));
     HN_TRY(eval(r, l->scratch_bytes, &scratch));
-    hn_strbuf_puts(out, "/* repro.h: written by 'henry repro'. */\n#define REPRO_KERNEL ");
+    hn_strbuf_puts(out, "#define REPRO_KERNEL ");
     const hn_str name = r->lines->d->wrapper->kernels.items[r->kernel].name;
     hn_strbuf_append(out, name.ptr, name.len);
     hn_strbuf_printf(out,
@@ -223,6 +222,15 @@ static hn_status print_head(const repro *r, hn_strbuf *out) {
                      "LL\n#define REPRO_THREADS %u\n#define REPRO_SHARED_BYTES %u\n",
                      extent, scratch, l->threads, l->shared_bytes);
     print_flags(r, out);
+    return NULL;
+}
+
+static hn_status print_head(const hn_repro *r, hn_strbuf *out) {
+    const hn_wlaunch *l = &r->launch;
+    int64_t size;
+    hn_strbuf_puts(out, "/* repro.h: written by 'henry repro'. */\n");
+    if (is_call(r)) hn_repro_call_head(r, out);
+    else HN_TRY(print_kernel_head(r, out));
     hn_strbuf_puts(out, "static const long long sizes[] = {");
     for (uint32_t k = 0; k < l->param_count; k++) {
         HN_TRY(eval(r, l->params[k], &size));
@@ -241,11 +249,11 @@ static hn_status print_head(const repro *r, hn_strbuf *out) {
     return NULL;
 }
 
-static hn_status add_head(repro *r) {
+static hn_status add_head(hn_repro *r) {
     hn_strbuf text;
     hn_strbuf_init(&text);
     hn_status status = print_head(r, &text);
-    if (!status) status = add_text(r, "repro.h", &text);
+    if (!status) status = hn_repro_add_text(r, "repro.h", &text);
     hn_strbuf_deinit(&text);
     return status;
 }
@@ -286,7 +294,7 @@ static const struct program {
                         "place of kernel.cu: `nvcc -arch=ARCH -cubin kernel.cu`.\n"},
 };
 
-static void print_readme(const repro *r, const hn_target *target, hn_strbuf *out) {
+static void print_readme(const hn_repro *r, const hn_target *target, hn_strbuf *out) {
     const struct program *program = &programs[target->kind->device];
     const hn_origin *origin = &r->lines->d->graph->origins.items[r->line->origin];
     hn_strbuf_printf(
@@ -313,38 +321,68 @@ static void print_readme(const repro *r, const hn_target *target, hn_strbuf *out
              "REPRO_SCRATCH_BYTES.\n");
 }
 
-static hn_status add_printed(repro *r, const hn_target *target) {
+static void print_call_readme(const hn_repro *r, hn_strbuf *out) {
+    const hn_origin *origin = &r->lines->d->graph->origins.items[r->line->origin];
+    hn_strbuf_printf(
+        out,
+        "# One operation of a model\n\nStep %u of the program%s, node '" HN_STR_FMT "' (" HN_STR_FMT
+        "), on the CPU: %s.\n\n- `lib`: its sources\n"
+        "- `operand_K.bin`: what it was given; `expected_K.bin`: what its reference "
+        "writes there\n- `repro.h`: types, sizes and parameters, as lib/henry/abi/extern_abi.h says\n\n"
+        "`make` builds it, runs it, compares and times it.\n",
+        r->step, *r->lines->program ? " of weights" : "", HN_STR_ARG(origin->node),
+        HN_STR_ARG(origin->source), hn_wextern_names[r->line->extern_kind]);
+}
+
+static hn_status add_call_readme(hn_repro *r) {
+    hn_strbuf readme;
+    hn_strbuf_init(&readme);
+    print_call_readme(r, &readme);
+    hn_status status = hn_repro_add_text(r, "README.md", &readme);
+    hn_strbuf_deinit(&readme);
+    return status;
+}
+
+static hn_status add_printed(hn_repro *r, const hn_target *target) {
     const struct program *program = &programs[target->kind->device];
     hn_strbuf readme, makefile;
     hn_strbuf_init(&readme);
     hn_strbuf_init(&makefile);
     print_readme(r, target, &readme);
     if (program->text) program->put_makefile(target, &makefile);
-    hn_status status = add_text(r, "README.md", &readme);
+    hn_status status = hn_repro_add_text(r, "README.md", &readme);
     if (!status && program->text)
-        status = add_file(r, "main.c", program->text, (size_t)(program->text_end - program->text));
+        status = hn_repro_add_file(r, "main.c", program->text,
+                                   (size_t)(program->text_end - program->text));
     if (!status && program->text)
-        status =
-            add_file(r, "check.h", hn_repro_check, (size_t)(hn_repro_check_end - hn_repro_check));
-    if (!status && program->text) status = add_text(r, "Makefile", &makefile);
+        status = hn_repro_add_file(r, "check.h", hn_repro_check,
+                                   (size_t)(hn_repro_check_end - hn_repro_check));
+    if (!status && program->text) status = hn_repro_add_text(r, "Makefile", &makefile);
     hn_strbuf_deinit(&makefile);
     hn_strbuf_deinit(&readme);
     return status;
 }
 
-static hn_status write(repro *r) {
+static hn_status write(hn_repro *r) {
     const hn_target *target = &r->lines->d->levels[0].target;
     r->project = (hn_project){.arena = &r->arena};
-    HN_TRY(name_source(r, target));
-    HN_TRY(add_source(r, target));
+    if (!is_call(r)) HN_TRY(name_source(r, target));
+    if (!is_call(r)) HN_TRY(add_source(r, target));
     HN_TRY(add_head(r));
     HN_TRY(add_operands(r));
-    HN_TRY(add_printed(r, target));
+    if (is_call(r)) {
+        HN_TRY(add_call_readme(r));
+        HN_TRY(hn_repro_add_file(r, "check.h", hn_repro_check,
+                                 (size_t)(hn_repro_check_end - hn_repro_check)));
+        HN_TRY(hn_repro_call_add(r));
+    } else {
+        HN_TRY(add_printed(r, target));
+    }
     return hn_project_write(&r->project, r->options->dir, r->options->report, r->options->context);
 }
 
 hn_status hn_repro_write(hn_subject *s, hn_build *whole, const hn_repro_options *options) {
-    repro r = {.s = s, .b = whole, .options = options};
+    hn_repro r = {.s = s, .b = whole, .options = options};
     hn_arena_init(&r.arena);
     hn_status status = hn_run_lines_init(s, whole, &r.arena, r.programs, &r.program_count);
     if (!status) status = run_model(&r);

@@ -1,4 +1,4 @@
-/* repro.h: one kernel of a model as a folder of its own. */
+/* repro.h: one kernel, or one operation of the CPU's library, of a model as a folder of its own. */
 #ifndef HN_BISECT_REPRO_H
 #define HN_BISECT_REPRO_H
 
@@ -15,7 +15,8 @@ typedef struct hn_repro_options {
 /* Runs the model, keeps what the first call of the kernel is given, lets the reference run on it, and
  * writes the kernel's text, the operands, what is expected, and what is needed to build and run it.
  * One for OpenCL gets no main.c: its README says how the kernel is launched.
- * Errors: not-found for a kernel that the run does not call; unsupported for a call of an operation;
+ * Errors: not-found for a kernel that the run does not call; unsupported for an operation of a
+ * device's library, and for what has no reference, as a kernel that is but a part of an operation;
  * those of a run, and of hn_project_write. */
 hn_status hn_repro_write(hn_subject *s, hn_build *whole,
                          const hn_repro_options *options) HN_MUST_USE;

@@ -1,6 +1,7 @@
 /* source.c: a program as a C project in a folder: model.c from the wrapper, kernels, weights, and
  * the texts that every project has. */
 #include "driver/gather.h"
+#include "driver/source_externs.h"
 #include "driver/source_files.h"
 
 #include <string.h>
@@ -97,59 +98,17 @@ static bool is_template(const char *path) {
            strcmp(path, "README.md") == 0;
 }
 
-/* The inner loops of the extern operations exist once for each vector width. A project has those of
- * its target, since they take most of the time of its build. */
-static bool is_for_target(const char *path, const char *wanted) {
-    static const char prefix[] = "lib/ops/cpu/kernels_";
-    static const char *const widths[] = {"generic", "avx2", "avx512"};
-    if (strncmp(path, prefix, sizeof prefix - 1) != 0) return true;
-    const char *rest = path + sizeof prefix - 1;
-    for (size_t k = 0; k < sizeof widths / sizeof *widths; k++) {
-        size_t len = strlen(widths[k]);
-        if (strncmp(rest, widths[k], len) == 0 && strcmp(rest + len, ".c") == 0)
-            return strcmp(widths[k], wanted) == 0;
-    }
-    return true;
-}
-
-/* Sources of extern operations by the beginnings of their paths. A project has those of the kinds
- * that its program calls; in place of the others HN_EXT_WITHOUT_<name> is defined (ops/cpu/ext.h).
- * What no row names, several kinds need. */
-static const struct {
-    const char *files, *name;
-    hn_extern_kind kinds[2];
-} parts[] = {
-    {"lib/ops/cpu/conv/", "CONV", {HN_EXTERN_CONV}},
-    {"lib/ops/cpu/attention/backward", "ATTENTION_BACKWARD", {HN_EXTERN_ATTENTION_BACKWARD}},
-    {"lib/ops/cpu/attention/", "ATTENTION", {HN_EXTERN_ATTENTION, HN_EXTERN_ATTENTION_BACKWARD}},
-    {"lib/ops/cpu/gemm/matmul", "MATMUL", {HN_EXTERN_MATMUL, HN_EXTERN_GROUPED_MATMUL}},
-    {"lib/ops/cpu/gemm/grouped", "GROUPED", {HN_EXTERN_GROUPED_MATMUL}},
-    {"lib/ops/cpu/sort/sort", "SORT", {HN_EXTERN_SORT, HN_EXTERN_TOPK}},
-    {"lib/ops/cpu/sort/nonzero", "NONZERO", {HN_EXTERN_NONZERO}},
-    {"lib/ops/cpu/sort/nms", "NMS", {HN_EXTERN_NMS}},
-};
-enum { PART_COUNT = sizeof parts / sizeof *parts };
-
-static bool calls_part(const hn_wrapper *w, size_t part) {
-    const hn_extern_kind *kinds = parts[part].kinds;
-    return hn_source_calls(w, kinds[0]) || (kinds[1] && hn_source_calls(w, kinds[1]));
-}
-
-static bool is_c_file(const char *path) {
-    const size_t len = strlen(path);
-    return len > 2 && strcmp(path + len - 2, ".c") == 0;
-}
-
-/* Headers come along in any case. */
-static bool is_called(const hn_wrapper *w, const char *path) {
-    for (size_t k = 0; is_c_file(path) && k < PART_COUNT; k++)
-        if (strncmp(path, parts[k].files, strlen(parts[k].files)) == 0) return calls_part(w, k);
-    return true;
-}
-
 /* Which variant of the extern operations a project has: beside a GPU that of this machine. */
 static const char *variant_of(const gathering *g) {
     return is_for_device(g) ? hn_target_host().ops : g->driver->levels[0].target.ops;
+}
+
+/* The operations that the host calls. */
+static hn_extern_kinds kinds_of(const hn_wrapper *w) {
+    hn_extern_kinds kinds = 0;
+    for (uint32_t k = 1; k < HN_EXTERN_KIND_COUNT; k++)
+        if (hn_source_calls(w, (hn_extern_kind)k)) kinds |= hn_extern_bit((hn_extern_kind)k);
+    return kinds;
 }
 
 /* What the host does needs other files than what the device does. */
@@ -159,25 +118,20 @@ static bool is_wanted(const gathering *g, const hn_source_text *text) {
     if (text->wanted_by & HN_TEXT_DEVICE && is_for_device(g)) return true;
     if (text->wanted_by & HN_TEXT_HOST && !is_for_device(g)) return true;
     return text->wanted_by & HN_TEXT_EXTERNS && hn_source_has_externs(w) &&
-           is_for_target(text->path, variant_of(g)) && is_called(w, text->path);
+           hn_source_extern_is_wanted(text->path, kinds_of(w), variant_of(g));
 }
 
 /* What tells the sources of extern operations which of them came along. */
 static hn_status choose_parts(gathering *g) {
     const hn_wrapper *w = g->source.numbering->w;
     if (!hn_source_has_externs(w)) return NULL;
-    char *flags = hn_arena_printf(g->files.arena, "-DHN_EXT_ONLY=hn_ext_kernels_%s", variant_of(g));
-    for (size_t k = 0; flags && k < PART_COUNT; k++)
-        if (!calls_part(w, k))
-            flags = hn_arena_printf(g->files.arena, "%s -DHN_EXT_WITHOUT_%s", flags, parts[k].name);
-    if (!flags) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory for a project's flags");
-    g->source.extern_flags = hn_str_of(flags);
-    return NULL;
+    return hn_source_extern_flags(kinds_of(w), variant_of(g), g->files.arena,
+                                  &g->source.extern_flags);
 }
 
 static void list_runtime_files(const gathering *g, hn_strbuf *out) {
     for (const hn_source_text *t = hn_source_texts; t->path; t++) {
-        if (is_wanted(g, t) && strncmp(t->path, "lib/", 4) == 0 && is_c_file(t->path))
+        if (is_wanted(g, t) && strncmp(t->path, "lib/", 4) == 0 && hn_source_is_c(t->path))
             hn_strbuf_printf(out, "%s%s", out->len ? " " : "", t->path);
     }
 }

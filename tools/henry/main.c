@@ -73,7 +73,7 @@ static const tool_command commands[] = {
      "is 1 when something is wrong.\n",
      tool_cmd_bisect},
     {"repro", TOOL_USE_REPRO, 1, 1, "MODEL.pt2 --kernel K -o DIR [--input F.npy]... [options]",
-     "write one kernel with its inputs and expected results into a folder of its own",
+     "write one kernel or operation with its inputs and expected results into a folder of its own",
      "'make' in DIR builds the kernel with a C compiler alone, runs it, compares it with what the reference interpreter computed,\n"
      "and times it; for CUDA with the driver and NVRTC of the machine. For OpenCL the folder has the text, the operands and how the\n"
      "kernel is launched.\n",
