@@ -211,24 +211,35 @@ suite_gpu_pack() {
 # Seeds of graphs that once came out wrong, in long runs.
 GRAPHS_ONCE_WRONG="2447 10980 52455 53036 61917 63505 83207 150887 398162"
 
-# Planned programs by the interpreter of wrapper IR, for several targets; of every N one as a module, too.
+# Planned programs by the interpreter of wrapper IR, for several targets; of every N groups of 16 one as a module, too.
 share_wrappers() {
     local each=$((($1 + jobs - 1) / jobs))
     for k in $(seq 0 $((jobs - 1))); do echo "$build/run_wrappers $((k * each)) $each ${*:2}"; done | run_programs
 }
-# About ten seconds; with HENRY_TEST_ALL=1 100,000 programs, ten minutes.
+# About ten seconds; with HENRY_TEST_ALL=1 132,000 programs, of those for the CPU every tenth in a module, too: half an hour.
 wrappers() {
-    local many=${HENRY_TEST_ALL:+100}
-    many=${many:-1}
-    share_wrappers $((400 * many)) --modules 40
-    share_wrappers $((150 * many)) --contractions
-    share_wrappers $((150 * many)) --no-fusion
-    share_wrappers $((100 * many)) --target sm_90a
-    share_wrappers $((100 * many)) --contractions --target sm_90a
-    share_wrappers $((100 * many)) --target opencl
-    share_wrappers $((100 * many)) --loops --modules 40
-    share_wrappers $((30 * many)) --loops --no-fusion
-    share_wrappers $((30 * many)) --loops --target sm_90a
+    local many=1 modules="--modules 40" more=""
+    if [ "${HENRY_TEST_ALL:-}" ]; then many=100 modules="--modules 10" more=$modules; fi
+    # shellcheck disable=SC2086 # a list of words
+    {
+        share_wrappers $((400 * many)) $modules
+        share_wrappers $((150 * many)) --contractions $more
+        share_wrappers $((150 * many)) --no-fusion
+        share_wrappers $((100 * many)) --target sm_90a
+        share_wrappers $((100 * many)) --contractions --target sm_90a
+        share_wrappers $((100 * many)) --target opencl
+        share_wrappers $((100 * many)) --loops $modules
+        share_wrappers $((30 * many)) --loops --no-fusion
+        share_wrappers $((30 * many)) --loops --target sm_90a
+        share_wrappers $((40 * many)) --pool outputs --donate $modules
+        share_wrappers $((40 * many)) --shared --pool combined --donate $more
+        share_wrappers $((20 * many)) --contractions --pool none
+        share_wrappers $((20 * many)) --loops --pool combined --donate
+        share_wrappers $((40 * many)) --pool combined --donate --target sm_90a
+    }
+    # Overlaps that the checks must find.
+    share_wrappers 60 --plant
+    share_wrappers 60 --pool combined --donate --plant
 }
 # 1,000 graphs, of those with contractions 64, and 100 for each lower level; with HENRY_TEST_ALL=1 2,000, 4,000 and 200, 20 minutes.
 suite_graphs() {
@@ -242,6 +253,7 @@ suite_graphs() {
     wrappers
     share_graphs "$build" $graphs
     share_graphs "$build" 200 --no-fusion
+    share_graphs "$build" 32 --pool combined --donate --batch 16
     share_forms "$build" 2000
     share_forms "$build" 4000 --cpu
     share_forms "$build" 2000 --shared

@@ -8,8 +8,8 @@
 #include "wrapper/wrapper.h"
 
 typedef struct hn_interpret_how {
-    /* Temporaries lie where this plan puts them, so that a plan that lets live ones overlap gives
-     * wrong results; NULL: each has memory of its own */
+    /* Temporaries and outputs lie where this plan puts them, also in the memory of donated inputs, so
+     * that a plan that lets live ones overlap gives wrong results; NULL: each has memory of its own */
     const hn_memory_plan *plan;
     bool is_wide; /* hn_loop_how.is_wide */
 } hn_interpret_how;

@@ -59,14 +59,27 @@ static hn_status set_constant(hn_imem *m, hn_wbuf b, hn_arena *arena) {
     return NULL;
 }
 
+static hn_status make_space(hn_imem *m, hn_expr bytes, hn_line_memory *out) {
+    int64_t len;
+    HN_TRY(hn_ref_eval(m->at, bytes, &len));
+    HN_TRY(make(len, out));
+    spoil(HN_DTYPE_F32, out);
+    return NULL;
+}
+
 static hn_status make_workspaces(hn_imem *m) {
-    for (uint32_t d = 0; d < HN_DEVICE_KIND_COUNT; d++) {
-        int64_t len;
-        if (!m->plan->workspaces[d]) continue;
-        HN_TRY(hn_ref_eval(m->at, m->plan->workspaces[d], &len));
-        HN_TRY(make(len, &m->workspaces[d]));
-        spoil(HN_DTYPE_F32, &m->workspaces[d]);
-    }
+    for (uint32_t d = 0; d < HN_DEVICE_KIND_COUNT; d++)
+        if (m->plan->workspaces[d])
+            HN_TRY(make_space(m, m->plan->workspaces[d], &m->workspaces[d]));
+    return NULL;
+}
+
+/* Those that are the memory of inputs are there with the inputs. */
+static hn_status make_pools(hn_imem *m, hn_arena *arena) {
+    HN_NEW(arena, m->pools, m->plan->pool_list.count);
+    for (uint32_t k = 0; k < m->plan->pool_list.count; k++)
+        if (!m->plan->pool_list.items[k].input)
+            HN_TRY(make_space(m, m->plan->pool_list.items[k].bytes, &m->pools[k]));
     return NULL;
 }
 
@@ -80,7 +93,8 @@ hn_status hn_imem_init(hn_imem *m, const hn_wrapper *w, const hn_memory_plan *pl
         if (w->buffers.items[b].kind == HN_WBUF_CONSTANT) HN_TRY(set_constant(m, b, arena));
     if (!plan) return NULL;
     HN_NEW(arena, m->slots, plan->slot_count);
-    return make_workspaces(m);
+    HN_TRY(make_workspaces(m));
+    return make_pools(m, arena);
 }
 
 void hn_imem_deinit(hn_imem *m) {
@@ -88,6 +102,8 @@ void hn_imem_deinit(hn_imem *m) {
         if (m->buffers[b].is_own) free(m->buffers[b].memory.bytes);
     for (uint32_t d = 0; d < HN_DEVICE_KIND_COUNT; d++) free(m->workspaces[d].bytes);
     for (uint32_t s = 0; m->slots && s < m->plan->slot_count; s++) free(m->slots[s].bytes);
+    for (uint32_t k = 0; m->pools && k < m->plan->pool_list.count; k++)
+        if (!m->plan->pool_list.items[k].input) free(m->pools[k].bytes);
 }
 
 /* ---- inputs ---- */
@@ -139,23 +155,38 @@ hn_status hn_imem_set_input(hn_imem *m, uint32_t input, const hn_ref_tensor *giv
 
 /* ---- lines ---- */
 
-static hn_status place_in_workspace(hn_imem *m, hn_wbuf b) {
-    const hn_line_memory *space = &m->workspaces[m->w->buffers.items[b].device];
+/* The workspace of its device, or its pool. What begins in the memory of an input ends the input. */
+static hn_status space_of(hn_imem *m, hn_wbuf b, hn_line_memory *out) {
+    *out = m->workspaces[m->w->buffers.items[b].device];
+    if (!m->plan->pools[b]) return NULL;
+    const uint32_t pool = m->plan->pools[b] - 1;
+    const hn_wbuf input = m->plan->pool_list.items[pool].input;
+    *out = input ? m->buffers[input].memory : m->pools[pool];
+    if (!input) return NULL;
+    if (m->buffers[input].state == HN_IMEM_NONE)
+        return HN_ERROR(HN_INTERNAL, "buffer %u lies in an input that has no memory", b);
+    m->buffers[input].state = HN_IMEM_FREED;
+    return NULL;
+}
+
+static hn_status place(hn_imem *m, hn_wbuf b) {
+    hn_line_memory space;
     int64_t at, len;
     if (!m->plan->offsets[b])
         return HN_ERROR(HN_INTERNAL, "the plan has no place for buffer %u", b);
+    HN_TRY(space_of(m, b, &space));
     HN_TRY(hn_ref_eval(m->at, m->plan->offsets[b], &at));
     HN_TRY(size_of(m, b, &len));
-    if (at < 0 || at > space->len || len > space->len - at)
-        return HN_ERROR(HN_INTERNAL,
-                        "buffer %u is at %lld and has %lld bytes, in a workspace of %lld", b,
-                        (long long)at, (long long)len, (long long)space->len);
-    m->buffers[b].memory = (hn_line_memory){space->bytes + at, len};
+    if (at < 0 || at > space.len || len > space.len - at)
+        return HN_ERROR(HN_INTERNAL, "buffer %u is at %lld and has %lld bytes, in a %s of %lld", b,
+                        (long long)at, (long long)len, m->plan->pools[b] ? "pool" : "workspace",
+                        (long long)space.len);
+    m->buffers[b].memory = (hn_line_memory){space.bytes + at, len};
     return NULL;
 }
 
 static bool is_placed(const hn_imem *m, hn_wbuf b) {
-    return m->plan && hn_wbuf_is_inner(m->w->buffers.items[b].kind);
+    return m->plan && (hn_wbuf_is_inner(m->w->buffers.items[b].kind) || m->plan->pools[b]);
 }
 
 static hn_status allocate(hn_imem *m, hn_wbuf b) {
@@ -165,7 +196,7 @@ static hn_status allocate(hn_imem *m, hn_wbuf b) {
         if (!own->memory.bytes)
             return HN_ERROR(HN_INTERNAL, "buffer %u begins before its size is known", b);
     } else if (is_placed(m, b)) {
-        HN_TRY(place_in_workspace(m, b));
+        HN_TRY(place(m, b));
     } else {
         if (own->is_own) free(own->memory.bytes);
         own->is_own = false;

@@ -1,9 +1,10 @@
 /* memory.h: the memory of a program that the interpreter runs. Internal to src/interp.
  *
- * By a plan: temporaries lie where the plan puts them, in one workspace for each device, or in
- * slots. Whatever begins or ends its life there is filled with a pattern first, so that buffers that
- * share bytes while both are alive spoil each other. Without a plan every buffer has memory of its
- * own. */
+ * By a plan: temporaries lie where the plan puts them, in one workspace for each device, in slots, or
+ * with outputs in pools, which may be the memory of donated inputs: an input is gone when something
+ * begins there. Whatever begins or ends its life is filled with a pattern first, so that buffers
+ * that share bytes while both are alive spoil each other. Without a plan every buffer has memory of
+ * its own. */
 #ifndef HN_INTERP_MEMORY_H
 #define HN_INTERP_MEMORY_H
 
@@ -31,6 +32,7 @@ typedef struct hn_imem {
     bool has_lines;          /* the program has memory lines */
     hn_imem_buffer *buffers; /* per buffer */
     hn_line_memory workspaces[HN_DEVICE_KIND_COUNT], *slots;
+    hn_line_memory *pools; /* per pool; empty where it is the memory of an input */
 } hn_imem;
 
 /* Sizes of inputs are bound in `at`, which is read later, too. Owns: memory, until hn_imem_deinit;
@@ -42,7 +44,7 @@ void hn_imem_deinit(hn_imem *m);
 hn_status hn_imem_set_input(hn_imem *m, uint32_t input, const hn_ref_tensor *given) HN_MUST_USE;
 
 /* ALLOCATE, FREE, REUSE. Errors: internal for what has memory already, or has none, and for places
- * outside of the workspace. */
+ * outside of their workspace or pool. */
 hn_status hn_imem_line(hn_imem *m, const hn_line *line) HN_MUST_USE;
 /* A size that the data gives is known: memory in slots that waited for it begins. */
 hn_status hn_imem_defined(hn_imem *m, hn_expr symbol) HN_MUST_USE;

@@ -1,13 +1,14 @@
 /* run_graphs.c: random graphs of primitives, compiled and run, against the reference interpreter.
  *
  *     run_graphs FROM COUNT [--contractions | --loops | --shared | --pieces] [--no-fusion | --dump] [--target TARGET] [--kernels]
- *                          [--batch N] [--watch SECONDS]
+ *                          [--pool MODE] [--donate] [--batch N] [--watch SECONDS]
  *
  * --contractions: graphs of the kind with matrix products, convolutions and attention; --loops: of
  * that with loops and conditionals; --shared: of that with much to fuse; --pieces: of
  * that with concatenations. --target
  * compiles for another level than this machine's, or for another device, which then runs the
- * graphs. --watch: in a process that is watched (support/watch.h), a batch takes no longer than
+ * graphs. --pool: what shares memory in the program; --donate: runs give up the memory of the inputs
+ * that the graph does not change, on the CPU. --watch: in a process that is watched (support/watch.h), a batch takes no longer than
  * SECONDS. --kernels runs kernels alone, on an OpenCL device, or in cuda_run_graphs as CUDA C++ on
  * the CPU: of the plans for a kernel one is taken by the seed, and every other time schedules are
  * those of a processor with small limits. --batch compiles N graphs (at most 16) as one program,
@@ -32,12 +33,12 @@ typedef struct command {
     uint64_t from, count, batch;
     bool dumps;
     hn_compile_options how;
-    bool as_kernels;
+    bool as_kernels, donates;
     hn_random_family family;
     opencl_host *host;
     uint64_t watch_seconds; /* 0: nothing is watched */
     watch_board *board;
-    char again[64]; /* the options of `how`, as they are given */
+    char again[112]; /* the options of `how`, as they are given */
     const char *program;
 } command;
 
@@ -122,7 +123,8 @@ static hn_status check_seeds(const command *given, uint64_t from, uint64_t count
     else if (!status && c->as_kernels)
         status = check_opencl(c, from, &arena, graph, inputs, tolerance);
     else if (!status)
-        status = hn_check_against_interpreter(graph, service, inputs, tolerance, &c->how);
+        status =
+            hn_check_against_interpreter(graph, service, inputs, tolerance, &c->how, c->donates);
     if (graph) hn_graph_deinit(graph);
     hn_arena_deinit(&arena);
     return status;
@@ -143,15 +145,23 @@ static bool parse_command(int argc, char **argv, command *out) {
         else if (strcmp(argv[k], "--dump") == 0) out->dumps = true;
         else if (strcmp(argv[k], "--kernels") == 0) out->as_kernels = true;
         else if (strcmp(argv[k], "--target") == 0 && k + 1 < argc) out->how.target = argv[++k];
-        else if (strcmp(argv[k], "--watch") == 0 && k + 1 < argc) {
+        else if (strcmp(argv[k], "--donate") == 0) out->donates = true;
+        else if (strcmp(argv[k], "--pool") == 0 && k + 1 < argc) {
+            if (!hn_random_pool_named(argv[++k], &out->how.memory_pool)) return false;
+        } else if (strcmp(argv[k], "--watch") == 0 && k + 1 < argc) {
             if (!parse(argv[++k], &out->watch_seconds)) return false;
         } else if (strcmp(argv[k], "--batch") != 0 || ++k == argc || !parse(argv[k], &out->batch))
             return false;
     }
     const char *target = out->how.target;
-    snprintf(out->again, sizeof out->again, "%s%s%s%s%.20s", hn_random_family_option(out->family),
-             out->how.no_fusion ? " --no-fusion" : "", out->as_kernels ? " --kernels" : "",
-             target ? " --target " : "", target ? target : "");
+    const hn_memory_pool pool = out->how.memory_pool;
+    snprintf(out->again, sizeof out->again, "%s%s%s%s%.20s%s%s%s",
+             hn_random_family_option(out->family), out->how.no_fusion ? " --no-fusion" : "",
+             out->as_kernels ? " --kernels" : "", target ? " --target " : "", target ? target : "",
+             pool ? " --pool " : "", pool ? hn_random_pool_name(pool) : "",
+             out->donates ? " --donate" : "");
+    if (out->donates && is_for_gpu(out))
+        return false; /* an input that two devices read cannot be */
     return out->batch > 0 && out->batch <= HN_RANDOM_MAX_BATCH;
 }
 
@@ -221,7 +231,7 @@ int main(int argc, char **argv) {
         fprintf(
             stderr,
             "usage: %s FROM COUNT [--contractions | --loops | --shared | --pieces] [--no-fusion | --dump] [--target TARGET] "
-            "[--kernels] [--batch N] [--watch SECONDS]\n",
+            "[--kernels] [--pool MODE] [--donate] [--batch N] [--watch SECONDS]\n",
             argv[0]);
         return 2;
     }

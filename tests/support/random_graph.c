@@ -734,6 +734,26 @@ static hn_status compare_mutation(hn_arena *arena, const hn_module *module, hn_t
     return compare(arena, in[info.input], expected, tolerance, output);
 }
 
+/* Which inputs the program may take, for a run that gives up all of these. */
+static hn_status donated_inputs(const hn_module *module, uint32_t input_count, uint32_t *out,
+                                uint32_t *out_count) {
+    hn_module_value_info info;
+    *out_count = 0;
+    for (uint32_t k = 0; k < input_count; k++) {
+        HN_TRY(hn_module_input_info(module, k, &info));
+        if (info.is_donated) out[(*out_count)++] = k;
+    }
+    return NULL;
+}
+
+static hn_status run_module(hn_module *module, hn_tensor *const *in, uint32_t input_count,
+                            hn_tensor **out, uint32_t out_count) {
+    uint32_t donated[HN_RANDOM_MAX_TENSORS];
+    hn_run_options options = {.donated = donated};
+    HN_TRY(donated_inputs(module, input_count, donated, &options.donated_count));
+    return hn_module_run_with(module, &options, in, input_count, out, out_count);
+}
+
 static hn_status run(hn_arena *arena, hn_module *module, const hn_graph *g,
                      const hn_ref_tensor *inputs, uint32_t input_count,
                      const hn_ref_tensor *expected, const double *tolerance) {
@@ -742,7 +762,7 @@ static hn_status run(hn_arena *arena, hn_module *module, const hn_graph *g,
     hn_status status = NULL;
     for (uint32_t k = 0; k < input_count && !status; k++)
         status = make_tensor(arena, &inputs[k], &in[k]);
-    if (!status) status = hn_module_run(module, in, input_count, out, users);
+    if (!status) status = run_module(module, in, input_count, out, users);
     for (uint32_t k = 0; k < g->outputs.count && !status; k++)
         status =
             g->outputs.items[k].kind == HN_OUTPUT_MUTATION
@@ -755,22 +775,53 @@ static hn_status run(hn_arena *arena, hn_module *module, const hn_graph *g,
     return status;
 }
 
+static const char *const pool_names[] = {[HN_MEMORY_POOL_INTERMEDIATES] = "intermediates",
+                                         [HN_MEMORY_POOL_NONE] = "none",
+                                         [HN_MEMORY_POOL_OUTPUTS] = "outputs",
+                                         [HN_MEMORY_POOL_COMBINED] = "combined"};
+
+bool hn_random_pool_named(const char *name, hn_memory_pool *out) {
+    for (size_t k = 0; k < sizeof pool_names / sizeof *pool_names; k++)
+        if (strcmp(name, pool_names[k]) == 0) return *out = (hn_memory_pool)k, true;
+    return false;
+}
+
+const char *hn_random_pool_name(hn_memory_pool pool) { return pool_names[pool]; }
+
+/* By number: every input that the graph does not change. */
+static hn_status list_donated(hn_arena *arena, const hn_graph *g, hn_compile_options *out) {
+    const char **names;
+    HN_NEW(arena, names, g->inputs.count);
+    for (uint32_t k = 0; k < g->inputs.count; k++) {
+        bool is_changed = false;
+        for (uint32_t o = 0; o < g->outputs.count; o++)
+            is_changed |=
+                g->outputs.items[o].kind == HN_OUTPUT_MUTATION && g->outputs.items[o].target == k;
+        if (!is_changed) names[out->donated_count++] = hn_arena_printf(arena, "%u", k);
+    }
+    out->donated = names;
+    return NULL;
+}
+
 hn_status hn_check_against_interpreter(hn_graph *graph, hn_service *service,
                                        const hn_ref_tensor *inputs, const double *tolerance,
-                                       const hn_compile_options *how) {
+                                       const hn_compile_options *how, bool donates) {
     hn_arena arena;
     hn_arena_init(&arena);
-    const hn_compile_options options = {.no_fusion = how && how->no_fusion,
-                                        .target = how ? how->target : NULL,
-                                        .deterministic = how && how->deterministic,
-                                        .compile_threads = 1,
-                                        .threads = 2};
+    hn_compile_options options = {.no_fusion = how && how->no_fusion,
+                                  .target = how ? how->target : NULL,
+                                  .deterministic = how && how->deterministic,
+                                  .memory_pool =
+                                      how ? how->memory_pool : HN_MEMORY_POOL_INTERMEDIATES,
+                                  .compile_threads = 1,
+                                  .threads = 2};
     hn_ref_tensor expected[HN_RANDOM_MAX_TENSORS];
     hn_compiled *compiled = NULL;
     hn_module *module = NULL;
     uint32_t input_count = graph->inputs.count; /* folding adds constants to them */
     hn_status status = hn_interpret(&arena, graph, inputs, input_count, expected);
     if (status) status = hn_status_annotate(status, "interpreter");
+    if (!status && donates) status = list_donated(&arena, graph, &options);
     if (!status) status = hn_compile_graph(graph, service, &options, &compiled);
     if (!status) status = hn_compiled_load(compiled, &(hn_module_options){.threads = 2}, &module);
     if (!status) status = run(&arena, module, graph, inputs, input_count, expected, tolerance);

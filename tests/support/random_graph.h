@@ -56,10 +56,16 @@ hn_status hn_random_inputs(uint64_t seed, hn_arena *arena, hn_graph *graph, uint
  * one: for programs that are free to put them there in any order. */
 void hn_random_graph_any_order(hn_graph *g);
 
+/* Modes of memory pools by name, for programs that are told one by `--pool MODE`. */
+bool hn_random_pool_named(const char *name, hn_memory_pool *out);
+const char *hn_random_pool_name(hn_memory_pool pool);
+
 /* Compiles the graph, runs it, interprets it, compares. A mismatch is an internal error that tells
- * where. Of `how`, fusion, the target and whether it is deterministic count; NULL: as usual. */
+ * where. Of `how`, fusion, the target, the pool, and whether it is deterministic count; NULL: as
+ * usual. With `donates` the run gives up the memory of every input that the graph does not change;
+ * that is for the CPU. */
 hn_status hn_check_against_interpreter(hn_graph *graph, hn_service *service,
                                        const hn_ref_tensor *inputs, const double *tolerance,
-                                       const hn_compile_options *how) HN_MUST_USE;
+                                       const hn_compile_options *how, bool donates) HN_MUST_USE;
 
 #endif

@@ -21,11 +21,16 @@ typedef struct fixture {
     hn_ref_tensor input, expected, actual;
 } fixture;
 
-static const hn_compile_options options = {.threads = 2, .target = "x86-64-v3"};
+static const hn_compile_options usual = {.threads = 2, .target = "x86-64-v3"};
+static const hn_compile_options combined = {
+    .threads = 2, .target = "x86-64-v3", .memory_pool = HN_MEMORY_POOL_COMBINED};
+static const char *const input_a[] = {"a"};
+static const hn_compile_options donating = {
+    .threads = 2, .target = "x86-64-v3", .donated = input_a, .donated_count = 1};
 
-static void fixture_init(fixture *x) {
+static void fixture_init_with(fixture *x, const hn_compile_options *options) {
     hn_arena_init(&x->arena);
-    hn_driver_init(&x->d, &options, NULL);
+    hn_driver_init(&x->d, options, NULL);
     EXPECT_OK(hn_sym_create(&x->arena, &x->d.sym));
     EXPECT_OK(hn_graph_parse(&x->arena, x->d.sym, HN_STR(graph), &x->graph));
     x->d.graph = x->graph;
@@ -38,6 +43,8 @@ static void fixture_init(fixture *x) {
     EXPECT_OK(hn_driver_wrapper(&x->d, &x->w));
     EXPECT_OK(hn_driver_plan(&x->d, x->w, &x->plan));
 }
+
+static void fixture_init(fixture *x) { fixture_init_with(x, &usual); }
 
 static void fixture_deinit(fixture *x) {
     hn_graph_deinit(x->graph);
@@ -68,6 +75,42 @@ TEST(a_program_as_planned_is_right) {
     fixture_init(&x);
     EXPECT_OK(run(&x));
     EXPECT(is_right(&x));
+    fixture_deinit(&x);
+}
+
+/* What the call writes, number `k` of them. */
+static hn_wbuf result_of(const fixture *x, uint32_t k) {
+    return x->w->lines.items[line_of(x, HN_LINE_EXTERN, k)].operands[0].buffer;
+}
+
+TEST(outputs_lie_in_the_pool) {
+    fixture x;
+    fixture_init_with(&x, &combined);
+    const hn_wbuf d = result_of(&x, 2), e = result_of(&x, 3);
+    EXPECT_INT(x.plan.pool_list.count, 1);
+    EXPECT_INT(x.w->buffers.items[e].kind, HN_WBUF_OUTPUT);
+    EXPECT(x.plan.pools[d] == 1 && x.plan.pools[e] == 1);
+    EXPECT_OK(run(&x));
+    EXPECT(is_right(&x));
+    x.plan.offsets[e] = x.plan.offsets[d];
+    EXPECT_ERROR(run(&x), HN_INTERNAL, "operand 0 is written over operand 1");
+    x.plan.offsets[e] = hn_sym_int(x.d.sym, 1 << 20);
+    EXPECT_ERROR(run(&x), HN_INTERNAL, "in a pool of");
+    fixture_deinit(&x);
+}
+
+/* The second product is the last that reads a: the third may lie there, the first may not. */
+TEST(a_donated_input_is_gone_where_something_begins_in_it) {
+    fixture x;
+    fixture_init_with(&x, &donating);
+    const hn_wbuf b = result_of(&x, 0), e = result_of(&x, 3);
+    EXPECT_INT(x.plan.pool_list.count, 1);
+    EXPECT(x.plan.pools[e] == 1 && !x.plan.pools[b]);
+    EXPECT_OK(run(&x));
+    EXPECT(is_right(&x));
+    x.plan.pools[b] = 1;
+    x.plan.offsets[b] = hn_sym_int(x.d.sym, 0);
+    EXPECT_ERROR(run(&x), HN_INTERNAL, "buffer 1 is freed");
     fixture_deinit(&x);
 }
 
@@ -103,6 +146,8 @@ TEST(memory_that_begins_spoils_what_is_alive_there) {
     x.plan.offsets = offsets;
     EXPECT_OK(hn_arena_array(&x.arena, b + 1, sizeof *slots, &list));
     x.plan.slots = list;
+    EXPECT_OK(hn_arena_array(&x.arena, b + 1, sizeof *slots, &list));
+    x.plan.pools = list;
     memmove(&x.w->lines.items[at + 1], &x.w->lines.items[at],
             (x.w->lines.count - 1 - at) * sizeof *x.w->lines.items);
     x.w->lines.items[at] = (hn_line){.kind = HN_LINE_ALLOCATE, .buffer = b};
@@ -155,6 +200,8 @@ TEST(workspaces_are_zeroed) {
     x.plan.offsets = offsets;
     EXPECT_OK(hn_arena_array(&x.arena, b + 1, sizeof *slots, &list));
     x.plan.slots = list;
+    EXPECT_OK(hn_arena_array(&x.arena, b + 1, sizeof *slots, &list));
+    x.plan.pools = list;
     for (int k = 0; k < 3; k++)
         EXPECT_OK(hn_wrapper_add_line(x.w, (hn_line){.kind = HN_LINE_COMMENT}));
     memmove(&x.w->lines.items[3], x.w->lines.items,

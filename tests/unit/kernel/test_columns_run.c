@@ -58,7 +58,7 @@ TEST(results_are_those_of_the_graph) {
         fixture f;
         setup(&f, layer_norm_backward);
         EXPECT_OK(hn_check_against_interpreter(f.graph, f.service, f.inputs, tolerance,
-                                               &(hn_compile_options){.target = targets[k]}));
+                                               &(hn_compile_options){.target = targets[k]}, false));
         teardown(&f);
     }
 }

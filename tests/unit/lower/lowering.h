@@ -120,7 +120,8 @@ static void lowering_check_values(const char *statements, double tolerance) {
         EXPECT_OK(hn_random_inputs(5, &t.arena, t.graph, 0, inputs));
         EXPECT_OK(
             hn_service_create(&(hn_service_options){.threads = 1, .cache_dir = ""}, &service));
-        if (service) EXPECT_OK(hn_check_against_interpreter(t.graph, service, inputs, each, NULL));
+        if (service)
+            EXPECT_OK(hn_check_against_interpreter(t.graph, service, inputs, each, NULL, false));
         hn_service_destroy(service);
     }
     lowering_end(&t);
