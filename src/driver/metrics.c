@@ -24,6 +24,13 @@ static void count_phases(hn_driver *d, const hn_kernel *kernel) {
     }
 }
 
+static void count_variants(hn_driver *d, const hn_kernel_code *code) {
+    count(d, HN_METRIC_KERNELS_PICKED, code->is_picked);
+    if (!code->variant_count) return;
+    count(d, HN_METRIC_KERNELS_OF_VARIANTS, 1);
+    count(d, HN_METRIC_KERNEL_VARIANTS, code->variant_count + 1);
+}
+
 static void count_kernel(hn_driver *d, const hn_kernel *kernel, const hn_kernel_code *code,
                          const hn_work_record *work) {
     count(d, HN_METRIC_KERNELS_GENERATED, 1);
@@ -32,6 +39,7 @@ static void count_kernel(hn_driver *d, const hn_kernel *kernel, const hn_kernel_
     count(d, HN_METRIC_KERNELS_OF_SEGMENTS, kernel->segments.count != 0);
     count(d, HN_METRIC_SEGMENTS, kernel->segments.count);
     count(d, HN_METRIC_LOCAL_BUFFERS, kernel->locals.count);
+    count_variants(d, code);
     count(d, HN_METRIC_BYTES_READ, work->traffic.read_bytes);
     count(d, HN_METRIC_BYTES_WRITTEN, work->traffic.written_bytes);
     count(d, HN_METRIC_OPERATIONS, work->operations);

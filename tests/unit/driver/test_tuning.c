@@ -100,8 +100,10 @@ static void print_record(const hn_tunable *t, uint32_t pick, hn_str device, int6
 static const int64_t recorded[] = {4, 64, 1024};
 enum { RECORDED = sizeof recorded / sizeof *recorded };
 
-/* A file with records for the one kernel of `x`, which pick form `pick` of the set. */
-static void write_record(const fixture *x, uint32_t pick, const char *path) {
+/* A file with records for the one kernel of `x`, one for each value of its size symbol, if it has
+ * one: the n-th picks form picks[n] of the set. */
+static void write_records(const fixture *x, const int64_t *sizes, const uint32_t *picks,
+                          uint32_t count, const char *path) {
     hn_tunable t;
     hn_strbuf device, text;
     uint32_t step;
@@ -113,13 +115,19 @@ static void write_record(const fixture *x, uint32_t pick, const char *path) {
     EXPECT_OK(hn_tunable_complete(&t, &w->arena));
     EXPECT_OK(hn_driver_tuning_device(&w->d, &w->d.levels[0].target, &device));
     EXPECT(t.set.count >= 2);
-    for (uint32_t k = 0; k < (t.id.symbol_count ? RECORDED : 1); k++)
-        print_record(&t, pick, hn_strbuf_str(&device), recorded[k], &text);
+    for (uint32_t n = 0; n < count; n++)
+        print_record(&t, picks[n], hn_strbuf_str(&device), sizes ? sizes[n] : 0, &text);
     FILE *f = fopen(path, "w");
     EXPECT(f && fputs(text.ptr, f) >= 0);
     if (f) fclose(f);
     hn_strbuf_deinit(&device);
     hn_strbuf_deinit(&text);
+}
+
+/* Records that all pick the same form. */
+static void write_record(const fixture *x, bool is_dynamic, uint32_t pick, const char *path) {
+    write_records(x, recorded, (const uint32_t[]){pick, pick, pick}, is_dynamic ? RECORDED : 1,
+                  path);
 }
 
 static void name_of(const fixture *x, char out[24]) {
@@ -133,7 +141,7 @@ static void picked_name(uint32_t pick, const char *file, char out[24], uint32_t 
     const hn_compile_options plain = {.threads = 2}, tuned = {.threads = 2, .tuning = file};
     fixture x;
     begin(&x, sum, &plain);
-    write_record(&x, pick, file);
+    write_records(&x, NULL, &pick, 1, file);
     end(&x);
     begin(&x, sum, &tuned);
     name_of(&x, out);
@@ -212,15 +220,15 @@ static void check_edited(const char *statements, bool is_dynamic) {
     EXPECT_OK(
         hn_tunable_identify(&x.d, &x.d.levels[0].target, kernel_of(&x, 0, &step), &x.arena, &t));
     EXPECT_OK(hn_tunable_complete(&t, &x.arena));
-    write_record(&x, t.set.count - 1, file);
+    write_record(&x, is_dynamic, t.set.count - 1, file);
     EXPECT_INT(count_forms(statements, file, names[0]), 1);
-    write_record(&x, 0, file);
+    write_record(&x, is_dynamic, 0, file);
     EXPECT_INT(count_forms(statements, file, first), 1);
     edit_picks(file, 0, &t.names[t.set.count - 1]);
     EXPECT_INT(count_forms(statements, file, names[1]), 1);
     EXPECT_STR(names[1], names[0]);
     EXPECT(strcmp(first, names[0]) != 0);
-    write_record(&x, 0, file);
+    write_record(&x, is_dynamic, 0, file);
     edit_picks(file, 1, &t.names[t.set.count - 1]);
     EXPECT_INT(count_forms(statements, file, names[1]), is_dynamic ? 2 : 1);
     end(&x);
@@ -235,6 +243,39 @@ static const char dynamic[] =
 TEST(a_pick_that_is_changed_is_obeyed) {
     check_edited(sum, false);
     check_edited(dynamic, true);
+}
+
+/* What a compilation with a file of records counts. */
+static void count_tuned(const char *statements, const char *file, hn_metrics *out) {
+    fixture x;
+    begin(&x, statements, &(hn_compile_options){.threads = 2, .tuning = file});
+    EXPECT_OK(hn_driver_count(&x.d));
+    *out = x.d.metrics;
+    end(&x);
+}
+
+TEST(kernels_that_records_decide_are_counted) {
+    static const char any_rows[] =
+        "symbol size s0 in [1, 100000] hint 8\n input user %x : f32[s0, 100] \"x\"\n "
+        "%y = sum(%x, dims=[0], keepdim=false)\n output user %y \"y\"";
+    char dir[] = "/tmp/henry_tuning_XXXXXX", file[64];
+    hn_metrics m;
+    fixture x;
+    EXPECT(mkdtemp(dir) != NULL);
+    snprintf(file, sizeof file, "%s/t.json", dir);
+    for (int several = 0; several < 2; several++) {
+        begin(&x, several ? any_rows : sum, &(hn_compile_options){.threads = 2});
+        EXPECT_OK(hn_driver_count(&x.d));
+        EXPECT_INT(hn_metrics_value(&x.d.metrics, "kernels_picked"), 0);
+        write_records(&x, (const int64_t[]){8, 50000}, (const uint32_t[]){0, 1}, 1 + several, file);
+        end(&x);
+        count_tuned(several ? any_rows : sum, file, &m);
+        EXPECT_INT(hn_metrics_value(&m, "kernels_picked"), 1);
+        EXPECT_INT(hn_metrics_value(&m, "kernels_of_variants"), several);
+        EXPECT_INT(hn_metrics_value(&m, "kernel_variants"), 2 * several);
+    }
+    unlink(file);
+    rmdir(dir);
 }
 
 /* ---- what is timed ---- */
