@@ -5,7 +5,7 @@ server=$!
 trap 'kill -9 $server 2>/dev/null || true' EXIT
 for _ in $(seq 100); do [ -S socket ] && break; sleep 0.05; done
 export HENRY_REDIS_URL="unix://$PWD/socket"
-mkdir -m 700 a b c d
+mkdir -m 700 a b c d e
 "$HENRY" run "$DATA/model.pt2" -i "$DATA/input_0.npy" --no-cache --output-dir want >/dev/null
 run() { "$HENRY" run "$DATA/model.pt2" -i "$DATA/input_0.npy" -e want/output_0.npy --json "$@" >json || echo "wrong result"; grep -o '"\(graph\|level\)": "[a-z]*"\|"\(compiled\|hits\|puts\|failures\)": [0-9][0-9]*' json | tr '\n' ' '; echo; }
 run --cache-dir a
@@ -19,6 +19,11 @@ run --cache-dir c
 echo
 "$HENRY" cache stats --cache-dir c | grep -o 'answers within'
 "$HENRY" cache stats --cache-dir c --json | grep -o '"usable": [a-z]*'
+echo "counters:"
+remote() { run "$@" >/dev/null; grep -o '"\(graph_cache_remote_hits\|kernels_remote\)": [0-9]*' json | tr '\n' ' '; echo; }
+remote --cache-dir a
+remote --cache-dir e
+remote --cache-dir e --threads 4
 echo "off:"
 run --cache-dir d --remote ''
 run --no-cache

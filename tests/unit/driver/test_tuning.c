@@ -267,6 +267,7 @@ TEST(kernels_that_records_decide_are_counted) {
         begin(&x, several ? any_rows : sum, &(hn_compile_options){.threads = 2});
         EXPECT_OK(hn_driver_count(&x.d));
         EXPECT_INT(hn_metrics_value(&x.d.metrics, "kernels_picked"), 0);
+        EXPECT_INT(hn_metrics_value(&x.d.metrics, "tuning_ns"), 0);
         write_records(&x, (const int64_t[]){8, 50000}, (const uint32_t[]){0, 1}, 1 + several, file);
         end(&x);
         count_tuned(several ? any_rows : sum, file, &m);
@@ -313,6 +314,10 @@ TEST(equal_kernels_are_timed_once_and_known_ones_not_at_all) {
         EXPECT(k->forms[k->pick].samples > 0 && k->forms[k->pick].median_ns > 0);
         EXPECT(strstr(r->records, "\"record\":") == r->records + 1);
         EXPECT(x.d.picks->decided.count > 0);
+        EXPECT_OK(hn_driver_count(&x.d));
+        EXPECT_INT(hn_metrics_value(&x.d.metrics, "kernels_tuned"), r->timed_kernels);
+        EXPECT((hn_metrics_value(&x.d.metrics, "tuning_runs") > 0) == !round);
+        EXPECT(hn_metrics_value(&x.d.metrics, "tuning_ns") > 0); /* to look them up, too */
         end(&x);
     }
     snprintf(command, sizeof command, "rm -rf %s", dir);
