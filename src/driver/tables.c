@@ -142,6 +142,12 @@ static bool find_use(const hn_bundle *b, const char *name, hn_cubin_use *out) {
     return false;
 }
 
+static int64_t lines_of(hn_str text) {
+    int64_t lines = 0;
+    for (size_t k = 0; k < text.len; k++) lines += text.ptr[k] == '\n';
+    return lines;
+}
+
 static hn_cell known(bool is_known, int64_t value) {
     return is_known ? hn_cell_int(value) : hn_cell_none();
 }
@@ -197,6 +203,7 @@ static hn_status add_kernel(hn_driver *d, const hn_bundle *image, uint32_t step,
         known(has_use, use.stack_bytes),
         known(has_use, use.shared_bytes),
         hn_cell_text(hn_strbuf_str(&t->origins)),
+        hn_cell_int(lines_of(code->text)),
     };
     return ADD(&d->tables, HN_TABLE_KERNEL_METADATA, cells);
 }
@@ -211,11 +218,12 @@ static hn_status add_call(hn_driver *d, uint32_t step, kernel_texts *t) {
         WRITTEN,
         BOUND,
         OPERATIONS = 28,
-        ORIGINS = 34
+        ORIGINS = 34,
+        LINES
     };
     const hn_item_info *item = &d->program->items.items[d->schedule.steps.items[step].item];
     const hn_work_record *work = &d->work[step];
-    hn_cell cells[ORIGINS + 1] = {hn_cell_int(step)};
+    hn_cell cells[LINES + 1] = {hn_cell_int(step)};
     texts_reset(t);
     put_origins(d->graph, &item->ext->origins, item->origin, &t->origins);
     cells[NAME] = hn_cell_text(hn_str_of(hn_bundle_extern_name(item->ext->kind)));

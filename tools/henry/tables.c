@@ -108,6 +108,7 @@ typedef struct comparison {
     part *parts;
     uint32_t count;
     hn_strbuf nodes, names;
+    const part *first, *second; /* of the kernel's parts; NULL: there is none */
 } comparison;
 
 static hn_status list_parts(comparison *c) {
@@ -149,6 +150,7 @@ static hn_status does(const comparison *c, const hn_step_record *kernel, const p
 /* The parts of a kernel: each belongs to the first kernel that does its nodes. */
 static hn_status take_parts(comparison *c, const hn_step_record *kernel, int64_t *out_ns) {
     *out_ns = 0;
+    c->first = c->second = NULL;
     hn_strbuf_reset(&c->names);
     for (uint32_t k = 0; k < c->count; k++) {
         part *p = &c->parts[k];
@@ -156,11 +158,18 @@ static hn_status take_parts(comparison *c, const hn_step_record *kernel, int64_t
         if (!p->is_taken) HN_TRY(does(c, kernel, p, &is_own));
         if (!is_own) continue;
         p->is_taken = true;
+        if (!c->first) c->first = p;
+        else if (!c->second) c->second = p;
         *out_ns += p->ns;
         hn_strbuf_printf(&c->names, "%s%s", c->names.len ? " " : "", p->record.name);
     }
     return hn_strbuf_status(&c->names);
 }
+
+static hn_cell name_of(const part *p) {
+    return p ? hn_cell_text(hn_str_of(p->record.name)) : hn_cell_none();
+}
+static hn_cell time_of(const part *p) { return p ? hn_cell_float((double)p->ns) : hn_cell_none(); }
 
 static hn_status compare_kernel(comparison *c, uint32_t step) {
     hn_step_record r;
@@ -178,7 +187,11 @@ static hn_status compare_kernel(comparison *c, uint32_t step) {
                              hn_cell_text(hn_strbuf_str(&c->names)),
                              hn_cell_float((double)apart_ns),
                              hn_cell_float((double)profile.min_ns / (double)apart_ns),
-                             hn_cell_text(hn_strbuf_str(&c->nodes))};
+                             hn_cell_text(hn_strbuf_str(&c->nodes)),
+                             name_of(c->first),
+                             time_of(c->first),
+                             name_of(c->second),
+                             time_of(c->second)};
     return hn_tables_add(c->t, HN_TABLE_SLOW_FUSION, cells, HN_COUNT_OF(cells));
 }
 

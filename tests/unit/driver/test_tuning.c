@@ -401,18 +401,68 @@ TEST(a_search_keeps_what_it_has_timed) {
     end(&x);
 }
 
+/* A column of a row that is a JSON object, as it stands there. */
+static const char *cell(const char *row, const char *column, char out[160]) {
+    char key[80];
+    snprintf(key, sizeof key, "\"%s\":", column);
+    const char *at = row ? strstr(row, key) : NULL;
+    const size_t len = at ? strcspn(at += strlen(key), ",}\n") : 0;
+    snprintf(out, 160, "%.*s", (int)len, at ? at : "");
+    return out;
+}
+
+/* All columns have a value in some row, but for those of forms that need not be there. */
+static void expect_columns(hn_table_id id, const char *rows, const char *but) {
+    const hn_metric_table *t = hn_metric_table_get(id);
+    for (uint32_t c = 0; rows && c < t->column_count; c++) {
+        char key[80], null[88];
+        uint32_t all = 0, empty = 0;
+        snprintf(key, sizeof key, "\"%s\":", t->columns[c].name);
+        snprintf(null, sizeof null, "%snull", key);
+        for (const char *at = rows; (at = strstr(at, key)); at++) {
+            all++;
+            empty += strncmp(at, null, strlen(null)) == 0;
+        }
+        if (all == empty && !strstr(but, t->columns[c].name))
+            HN_TEST_FAIL("no row of '%s' has a value for '%s'", t->name, t->columns[c].name);
+    }
+}
+
 TEST(forms_that_were_timed_are_rows_of_tables) {
     fixture x;
-    begin(&x, sum,
-          &(hn_compile_options){.threads = 1,
-                                .tune = HN_TUNE_MISSING,
-                                .metric_tables = "kernel_autotune,persistent_red_perf"});
+    char text[160], pick[200];
+    uint32_t picks = 0;
+    begin(
+        &x, sum,
+        &(hn_compile_options){.threads = 1,
+                              .tune = HN_TUNE_MISSING,
+                              .metric_tables = "kernel_autotune.jsonl,persistent_red_perf.jsonl"});
     const hn_tuned_kernel *k = launched(x.d.tuned, 1);
-    const char *forms = x.d.tables.rows[HN_TABLE_KERNEL_AUTOTUNE][0].ptr,
-               *sums = x.d.tables.rows[HN_TABLE_PERSISTENT_RED_PERF][0].ptr;
-    EXPECT(forms && strstr(forms, ",total,") && strstr(forms, k->forms[k->pick].name));
-    EXPECT(forms && strstr(forms, k->forms[k->pick].parameters));
-    EXPECT(sums && strstr(sums, k->forms[0].parameters) && strstr(sums, ",40 70,"));
+    const hn_tuned_form *best = &k->forms[k->pick];
+    const char *forms = x.d.tables.rows[HN_TABLE_KERNEL_AUTOTUNE][1].ptr,
+               *sums = x.d.tables.rows[HN_TABLE_PERSISTENT_RED_PERF][1].ptr;
+    snprintf(pick, sizeof pick, "\"%s%s%s\"", best->name, *best->parameters ? " " : "",
+             best->parameters);
+    expect_columns(HN_TABLE_KERNEL_AUTOTUNE, forms, "");
+    for (const char *row = forms; row && *row; row = strchr(row, '\n') + 1) {
+        EXPECT_STR(cell(row, "kernel_name", text), "\"total\"");
+        EXPECT_STR(cell(row, "size_hints", text), "\"40 70\"");
+        if (strcmp(cell(row, "is_pick", text), "true") != 0) continue;
+        picks++;
+        EXPECT_STR(cell(row, "config", text), pick);
+        EXPECT_INT(atoi(cell(row, "samples", text)), best->samples);
+        EXPECT_STR(cell(row, "is_certain", text), k->is_certain ? "true" : "false");
+        EXPECT(atof(cell(row, "latency_low", text)) <= best->median_ns);
+        EXPECT(atof(cell(row, "latency_high", text)) >= best->median_ns);
+    }
+    EXPECT_INT(picks, 1);
+    /* of two forms, and what a search has found */
+    expect_columns(HN_TABLE_PERSISTENT_RED_PERF, sums,
+                   "kernel2_name kernel2_latency kernel3_name kernel3_latency");
+    EXPECT_STR(cell(sums, "size_hints", text), "\"40 70\"");
+    EXPECT_STR(cell(sums, "pick_name", text), pick);
+    const char *first = sums ? strstr(sums, pick) : NULL;
+    EXPECT(first && strstr(first + 1, pick)); /* it is one of the four, and the pick */
     end(&x);
 }
 
