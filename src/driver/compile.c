@@ -187,6 +187,7 @@ hn_status hn_compile_graph(hn_graph *graph, hn_service *service, const hn_compil
         c->stats = d.stats;
         c->metrics = d.metrics;
         c->tuned = d.tuned, d.tuned = NULL;
+        hn_driver_tables_note(&d, c);
         hn_compiled_count(c);
         hn_metrics_publish(&c->metrics);
         *out = c;

@@ -272,6 +272,7 @@ static hn_status build_and_store(file_job *j, hn_compiled *c) {
     c->stats = d->stats;
     c->metrics = d->metrics;
     c->tuned = d->tuned, d->tuned = NULL;
+    hn_driver_tables_note(d, c);
     if (j->is_cached) HN_TRY(check_key(j));
     if (j->is_cached) hn_graph_cache_put(&j->query, c, j->is_default, d->unit_keys, d->units.count);
     return NULL;

@@ -23,6 +23,11 @@ struct hn_compiled {
     hn_compile_stats stats;
     hn_metrics metrics;
     struct hn_tune_report *tuned; /* NULL: nothing was to be timed */
+    /* What rows of metric tables begin with, of the program for each kind of device. */
+    struct hn_compiled_rows {
+        int64_t compilation; /* 0: no table was wanted */
+        char target[32];
+    } rows[HN_DEVICE_KIND_COUNT];
 };
 
 enum { HN_LEVELS_MAX = 8 };
@@ -207,6 +212,8 @@ hn_status hn_driver_tables_plan(hn_driver *d, const hn_wrapper *w,
 /* At the end: everything else, and all rows go to their files. `image`: NULL or empty: there is
  * none. */
 hn_status hn_driver_tables_end(hn_driver *d, const hn_strbuf *image) HN_MUST_USE;
+/* Tells what the rows began with, for rows that are added after the compilation. */
+void hn_driver_tables_note(const hn_driver *d, hn_compiled *out);
 
 /* Text for --dump-after; nothing when `stage` is not the one asked for. */
 void hn_driver_dump_graph(hn_driver *d, const char *stage);

@@ -122,7 +122,11 @@ static hn_status join_compiled(several *s, hn_compiled **out) {
     HN_TRY(hn_compiled_create(s->programs[0]->weights_path, &c));
     c->stats = s->programs[0]->stats;
     for (uint32_t k = 1; k < s->count; k++) add_stats(&c->stats, &s->programs[k]->stats);
-    for (uint32_t k = 0; k < s->count; k++) hn_metrics_add(&c->metrics, &s->programs[k]->metrics);
+    for (uint32_t k = 0; k < s->count; k++) {
+        hn_metrics_add(&c->metrics, &s->programs[k]->metrics);
+        for (int kind = 0; kind < HN_DEVICE_KIND_COUNT; kind++)
+            if (s->programs[k]->rows[kind].compilation) c->rows[kind] = s->programs[k]->rows[kind];
+    }
     hn_status status = join(s, c);
     for (uint32_t k = 0; k < s->count && !status; k++) status = take_report(s->programs[k], c);
     c->stats.bundle_ns += hn_now_ns() - begin;

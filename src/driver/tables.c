@@ -22,6 +22,13 @@ void hn_driver_tables_begin(hn_driver *d) {
     hn_tables_begin(&d->tables, model, hn_str_of(target));
 }
 
+void hn_driver_tables_note(const hn_driver *d, hn_compiled *out) {
+    const hn_target *target = &d->levels[0].target;
+    struct hn_compiled_rows *rows = &out->rows[target->kind->device];
+    rows->compilation = d->tables.compilation;
+    snprintf(rows->target, sizeof rows->target, "%s", target->name);
+}
+
 /* ---- passes and phases ---- */
 
 hn_status hn_driver_tables_pass(hn_driver *d, const char *name, uint32_t number, int64_t ns,

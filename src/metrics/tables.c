@@ -137,9 +137,14 @@ bool hn_tables_are_wanted(const hn_tables *t) {
 void hn_tables_begin(hn_tables *t, hn_str model, hn_str target) {
     static _Atomic int64_t compilations; /* of this process */
     if (!hn_tables_are_wanted(t)) return;
+    const int64_t before = atomic_fetch_add_explicit(&compilations, 1, memory_order_relaxed);
+    hn_tables_resume(t, model, target, before + 1);
+}
+
+void hn_tables_resume(hn_tables *t, hn_str model, hn_str target, int64_t compilation) {
     t->model = model;
     t->target = target;
-    t->compilation = atomic_fetch_add_explicit(&compilations, 1, memory_order_relaxed) + 1;
+    t->compilation = compilation;
 }
 
 /* ---- rows ---- */

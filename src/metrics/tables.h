@@ -55,6 +55,8 @@ hn_status hn_tables_init(hn_tables *t, const char *names, const char *dir) HN_MU
 void hn_tables_deinit(hn_tables *t);
 /* A new program begins: its rows get a number of their own. */
 void hn_tables_begin(hn_tables *t, hn_str model, hn_str target);
+/* More rows of a program whose first ones were added elsewhere. */
+void hn_tables_resume(hn_tables *t, hn_str model, hn_str target, int64_t compilation);
 static inline bool hn_tables_wants(const hn_tables *t, hn_table_id id) { return t->wanted[id]; }
 bool hn_tables_are_wanted(const hn_tables *t);
 /* A row: the table's own columns, in order. Nothing is done with a table that is not wanted. Errors:

@@ -19,6 +19,9 @@ echo "# a program that the graph cache has gives rows all the same, and the same
 echo "# said once"
 "$HENRY" compile "$model" -o a.hnb --metric-tables all --metric-dir all 2>err >out
 cat err
+HENRY_METRIC_TABLES=all HENRY_METRIC_DIR=named "$HENRY" compile "$model" -o a.hnb 2>&1 >out
+HENRY_METRIC_TABLES=all "$HENRY" version 2>&1 >out
+HENRY_METRIC_TABLES=all "$HENRY" compile "$model" -o a.hnb --quiet --metric-dir named 2>&1 >out
 echo "# several processes at once: one header, whole rows"
 for k in 1 2 3 4 5 6; do "$HENRY" compile "$model" -o $k.hnb --quiet --metric-tables pass_stats,kernel_metadata --metric-dir many & done
 wait
@@ -41,3 +44,17 @@ echo "# a bench"
 grep -q '"steps"' out || echo "steps are not in the object: nobody asked for --profile"
 awk -F, 'NR == 1 { for (k = 1; k <= NF; k++) if ($k == "calls") c = k } NR > 1 { print $c }' bench/metric_table_node_runtimes.csv | sort -u
 [ "$(grep -c . bench/metric_table_node_runtimes.csv)" = $((1 + $("$HENRY" inspect a.hnb --json | tr -d ' \n' | sed 's/.*"steps":\([0-9]*\).*/\1/'))) ] && echo "a row for each step"
+echo "# a bench of the models that it compiles: rows of one step begin alike in all tables"
+cat >small.hnir <<'END'
+graph @small {
+  input user %x : f32[64, 100] "x"
+  %y = aten._softmax.default(%x, -1, false) : f32[64, 100]
+  output user %y "y"
+}
+END
+"$HENRY" bench "$model" small.hnir -n 1 --metric-tables node_runtimes,kernel_metadata --metric-dir joined >out 2>&1
+keys() { tail -n +2 joined/metric_table_$1.csv | cut -d, -f1-5 | sort; }
+keys node_runtimes >steps && keys kernel_metadata | sed 's/,,/,/' >kernels
+wc -l <steps
+sed 's/,[^,]*$//' steps | sort -u | wc -l
+join -t '|' steps kernels | wc -l

@@ -2,6 +2,7 @@
 #include "tool.h"
 
 #include "base/compiler.h"
+#include "driver/driver.h"
 #include "henry/record.h"
 #include "metrics/tables.h"
 
@@ -33,10 +34,12 @@ int tool_tables_check(const char *command, const tool_options *options) {
 
 void tool_tables_say(const tool_options *options) {
     const char *dir = options->metric_dir ? options->metric_dir : getenv("HENRY_METRIC_DIR");
-    if (!options->metric_tables || !*options->metric_tables || options->quiet) return;
+    const char *names =
+        options->metric_tables ? options->metric_tables : getenv("HENRY_METRIC_TABLES");
+    if (!names || !*names || options->quiet) return;
     if (hn_tables_have_written())
         fprintf(stderr, "henry: metric tables are in '%s'\n", dir && *dir ? dir : ".");
-    else
+    else if (options->metric_tables) /* a variable is there for commands that give no rows, too */
         fprintf(stderr, "henry: there were no rows for these metric tables; docs/metrics.md says "
                         "which command gives rows to which\n");
 }
@@ -246,15 +249,25 @@ static hn_status add_steps(hn_tables *t, hn_module *m) {
     return status;
 }
 
+/* Rows begin as those of the compilation do, so that tables can be joined; of a bundle, which was
+ * compiled elsewhere, with what it runs on. */
+static void begin_rows(hn_tables *t, const tool_options *options, const tool_model *model) {
+    const hn_str path = hn_str_of(model->path);
+    hn_module_device_info device;
+    hn_module_device_get(model->module, &device);
+    const struct hn_compiled_rows *rows =
+        model->compiled ? &model->compiled->rows[device.device.kind] : NULL;
+    if (rows && rows->compilation)
+        hn_tables_resume(t, path, hn_str_of(rows->target), rows->compilation);
+    else hn_tables_begin(t, path, hn_str_of(options->target ? options->target : device.name));
+}
+
 hn_status tool_tables_of_bench(const tool_options *options, const tool_model *model,
                                hn_tensor **inputs, uint32_t input_count, int64_t rounds) {
     hn_tables t;
-    hn_module_device_info device;
     if (!tool_tables_time_steps(options)) return NULL;
     hn_status status = hn_tables_init(&t, options->metric_tables, options->metric_dir);
-    hn_module_device_get(model->module, &device);
-    hn_tables_begin(&t, hn_str_of(model->path),
-                    hn_str_of(options->target ? options->target : device.name));
+    begin_rows(&t, options, model);
     if (!status) status = add_steps(&t, model->module);
     if (!status && hn_tables_wants(&t, HN_TABLE_SLOW_FUSION) && model->kind == TOOL_MODEL &&
         !options->no_fusion)
