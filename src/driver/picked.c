@@ -133,15 +133,17 @@ static uint32_t list_timed(const hn_tuning_list *records, hn_form_name *out) {
 /* One form for all sizes. */
 static void choose_one(hn_choice_made *out) { out->table.head = (hn_choice){.variant_count = 1}; }
 
-/* Of sizes that differ from call to call a table over what was measured. */
-static hn_status choose_over_sizes(const hn_tuning_list *records, hn_form_name *names,
-                                   hn_arena *scratch, hn_choice_made *out) {
+/* Of sizes that differ from call to call a table over what was measured, and what is expected of
+ * the same forms where nothing was. */
+static hn_status choose_over_sizes(const hn_tunable *t, const hn_tuning_list *records,
+                                   hn_form_name *names, hn_arena *scratch, hn_choice_made *out) {
     const hn_tuning_record **list;
     hn_choice_times times;
     const uint32_t count = list_timed(records, names);
     HN_NEW(scratch, list, records->count);
     for (uint32_t k = 0; k < records->count; k++) list[k] = &records->items[k];
     HN_TRY(hn_choice_times_of(list, records->count, names, count, scratch, &times));
+    HN_TRY(hn_picked_fill(t, records, names, scratch, &times));
     return hn_choice_make(&times, scratch, out);
 }
 
@@ -153,7 +155,7 @@ static hn_status choose_form(hn_driver *d, const hn_tunable *t, const hn_tuning_
     hn_form_name names[HN_CHOICE_VARIANTS] = {r->forms[r->pick].form};
     hn_choice_made made = {0};
     hn_multi multi = {.names = names, .table = &made.table};
-    if (t->id.symbol_count) HN_TRY(choose_over_sizes(records, names, scratch, &made));
+    if (t->id.symbol_count) HN_TRY(choose_over_sizes(t, records, names, scratch, &made));
     else choose_one(&made);
     for (uint32_t k = 0; k < made.table.head.axis_count; k++)
         multi.axes[k] = t->id.symbols[made.axes[k]];

@@ -42,6 +42,12 @@ hn_status hn_driver_picks_begin(hn_driver *d) HN_MUST_USE;
  * those that they say, with a table (multi.h). `*out_is_known` false: they say nothing. */
 hn_status hn_driver_pick(hn_driver *d, const hn_driver_level *level, const hn_kernel *kernel,
                          hn_arena *scratch, hn_kernel_code *out, bool *out_is_known) HN_MUST_USE;
+/* picked_fill.c: adds to `times`, which are those of `records` for these forms, what is expected of
+ * them at those of the kernel's sizes that are further from all records than a factor of four: a
+ * budget may have ended before they were timed. Owns: lists live in `arena`. */
+hn_status hn_picked_fill(const hn_tunable *t, const hn_tuning_list *records,
+                         const hn_form_name *names, hn_arena *arena,
+                         hn_choice_times *times) HN_MUST_USE;
 /* Whether the model of costs decides, whatever was measured. */
 bool hn_driver_picks_are_off(const hn_driver *d);
 /* The device of the records of a level. */

@@ -21,8 +21,10 @@ typedef struct tuning {
     hn_picks places;
     hn_tuning_list known; /* records that this model was tuned with */
     int64_t begin_ns, budget_ns;
-    double left_ns; /* predicted, of jobs that are still to be timed */
-    bool is_over;   /* the budget was not enough */
+    /* jobs that are still to be timed: at first sizes as predicted, at others how many */
+    double left_ns;
+    uint32_t left_others;
+    bool is_over; /* the budget was not enough */
 } tuning;
 
 int64_t hn_tune_now(const hn_driver *d) {
@@ -103,8 +105,12 @@ static hn_status submit_first(tuning *x) {
     for (uint32_t k = 0; k < x->jobs.count; k++) {
         hn_tune_job *job = x->jobs.items[k];
         if (!is_wanted(job)) continue;
+        if (job->sample) {
+            x->left_others++;
+            continue;
+        }
         x->left_ns += job->predicted_ns;
-        if (!job->sample) HN_TRY(submit(x, job));
+        HN_TRY(submit(x, job));
     }
     return NULL;
 }
@@ -120,10 +126,15 @@ static void wait_for_compilers(tuning *x) {
         if (x->jobs.items[k]->race) hn_tune_race_wait(x->jobs.items[k]);
 }
 
-/* The job's part of what is left, by its share of what is left to do. */
+/* The job's part of what is left: at the first sizes by its share of a run, of half of the time if
+ * there are other sizes; of these all have the same. */
+static double share_of(const tuning *x, const hn_tune_job *job) {
+    if (job->sample) return 1.0 / (x->left_others ? x->left_others : 1);
+    return (x->left_ns > 0 ? job->predicted_ns / x->left_ns : 1) / (x->left_others ? 2 : 1);
+}
+
 static int64_t budget_of(const tuning *x, const hn_tune_job *job) {
-    const double share = x->left_ns > 0 ? job->predicted_ns / x->left_ns : 1;
-    const double ns = (double)time_left(x) * share;
+    const double ns = (double)time_left(x) * share_of(x, job);
     return ns < (double)kernel_least_ns  ? kernel_least_ns
            : ns > (double)kernel_most_ns ? kernel_most_ns
                                          : (int64_t)ns;
@@ -211,13 +222,33 @@ static hn_status race(tuning *x, hn_tune_job *job) {
     return set_aside(x, job, status);
 }
 
+/* What a race takes at least: of each form a first call, two of the warm-up and one of a round. */
+enum { LEAST_CALLS = 4 };
+static double least_ns(const hn_tune_job *job) {
+    return LEAST_CALLS * job->racing.count * job->predicted_ns / job->kernel->launches;
+}
+
+/* One of several sizes that takes more than its part comes last, so that others are not left out. */
+static bool can_wait(const tuning *x, const hn_tune_job *job) {
+    return job->sample && least_ns(job) > 2.0 * (double)budget_of(x, job);
+}
+
+static hn_status race_job(tuning *x, hn_tune_job *job) {
+    HN_TRY(race(x, job));
+    hn_tune_race_end(job);
+    if (job->sample) x->left_others--;
+    else x->left_ns -= job->predicted_ns;
+    return NULL;
+}
+
 static hn_status race_all(tuning *x) {
     for (uint32_t k = 0; k < x->jobs.count; k++) {
         hn_tune_job *job = x->jobs.items[k];
-        if (!is_wanted(job)) continue;
-        if (time_left(x) > 0) HN_TRY(race(x, job));
-        hn_tune_race_end(job);
-        x->left_ns -= job->predicted_ns;
+        if (is_wanted(job) && time_left(x) > 0 && !can_wait(x, job)) HN_TRY(race_job(x, job));
+    }
+    for (uint32_t k = 0; k < x->jobs.count; k++) {
+        hn_tune_job *job = x->jobs.items[k];
+        if (is_wanted(job) && (double)time_left(x) > least_ns(job)) HN_TRY(race_job(x, job));
         if (!is_wanted(job)) continue;
         job->why = "the budget was over";
         x->is_over = true;

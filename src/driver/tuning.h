@@ -31,6 +31,7 @@ typedef struct hn_tune_kernel {
     hn_variants all;        /* the forms that are worth a look at any of these */
     hn_driver_level *level;
     uint32_t launches;
+    double predicted_ns; /* of all launches, at the sizes that are expected */
 } hn_tune_kernel;
 
 /* A form at one set of sizes. */
@@ -72,7 +73,7 @@ typedef struct hn_tune_jobs {
 } hn_tune_jobs;
 
 /* tuning_jobs.c: all kernels that this machine can run: at the sizes that are expected, those that
- * take most of a run in front; then at the other sizes. Owns: everything lives in the arena of the
+ * take most of a run in front; then all of them at their second sizes, their third, and so on. Owns: everything lives in the arena of the
  * driver. Errors: invalid-argument for hints that are none. */
 hn_status hn_tune_jobs_list(hn_driver *d, hn_tune_jobs *out) HN_MUST_USE;
 /* tuning_hints.c: the sizes that the options name. Errors: invalid-argument. */

@@ -55,13 +55,15 @@ static bool has_hints(listing *x, const hn_kernel_identity *id) {
     return found;
 }
 
-/* The set is that of the usual sizes, whatever the caller names: records are looked for by it. */
+/* The set is that of the usual sizes, whatever is timed: records are looked for by it. How many
+ * combinations are timed is up to the budget. */
 static hn_status complete(listing *x, hn_tune_kernel *kernel) {
     hn_tunable *t = &kernel->t;
     HN_TRY(hn_tunable_complete(t, &x->d->arena));
     kernel->sizes = t->sizes;
     kernel->all = t->set;
-    if (!t->id.is_tunable || !has_hints(x, &t->id)) return NULL;
+    const bool is_named = has_hints(x, &t->id);
+    if (!t->id.is_tunable || (!is_named && t->sizes.count < HN_VARIANT_SAMPLES)) return NULL;
     HN_TRY(hn_variant_sizes_list(&t->of, &t->id, &x->hints, &x->d->arena, &kernel->sizes));
     return hn_variants_over(&t->of, &kernel->sizes, 0, &x->d->arena, &kernel->all);
 }
@@ -98,6 +100,7 @@ static hn_status list_kernels(listing *x) {
 
 static hn_status read_hints(listing *x) {
     HN_TRY(hn_tune_hints_parse(x->d, &x->hints));
+    x->hints.samples_max = HN_VARIANT_SAMPLES_MAX;
     HN_NEW(&x->d->arena, x->hint_used, x->hints.count + 1u);
     return NULL;
 }
@@ -188,13 +191,17 @@ static hn_status add_job(listing *x, hn_tune_kernel *kernel, uint32_t sample, hn
         HN_TRY(hn_tune_entry_add(x->d, job, &kernel->t.planned, kernel->t.planned.ns));
     }
     HN_PUSH(&x->d->arena, out, job);
+    if (!sample) kernel->predicted_ns = job->predicted_ns;
     return NULL;
 }
 
+/* Sizes of a kernel are in an order that covers all of them: so none is timed twice as finely as
+ * another one, whatever the sizes at which it takes longest. */
 static int by_share(const void *a, const void *b) {
     const hn_tune_job *x = *(hn_tune_job *const *)a, *y = *(hn_tune_job *const *)b;
-    if (!x->sample != !y->sample) return x->sample ? 1 : -1;
-    if (x->predicted_ns != y->predicted_ns) return x->predicted_ns < y->predicted_ns ? 1 : -1;
+    const double x_ns = x->kernel->predicted_ns, y_ns = y->kernel->predicted_ns;
+    if (x->sample != y->sample) return x->sample < y->sample ? -1 : 1;
+    if (x_ns != y_ns) return x_ns < y_ns ? 1 : -1;
     return memcmp(&x->kernel->t.id.digest, &y->kernel->t.id.digest, sizeof(hn_digest));
 }
 

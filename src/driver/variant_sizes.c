@@ -5,6 +5,10 @@
 #include "base/checked.h"
 #include "kernel/plan_cpu.h"
 
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
 /* ---- identity ---- */
 
 /* The plain form of the kernel, with nothing left to what is expected. */
@@ -186,64 +190,20 @@ static hn_status list_given(const hn_variants_of *of, hn_expr symbol, const hn_s
 
 /* ---- sets of sizes ---- */
 
+/* Combinations that are looked at: of more, values between the least and the largest are left
+ * out. */
+enum { COMBINATIONS_MAX = 1024 };
+/* Of more symbols some are large together. */
+enum { CORNER_SYMBOLS = 3 };
+
 typedef struct set_list {
     const hn_variants_of *of;
     const hn_expr *names;
-    const value_list *lists;
-    uint32_t symbols, count, most;
-    bool is_given; /* the caller named values: however large they are */
-    int64_t *values;
+    value_list *lists;
+    uint32_t symbols, count;
+    int64_t *values;  /* of all sets */
+    double *distance; /* of each set, to the nearest one that was taken */
 } set_list;
-
-/* Of the values with these numbers. */
-static void add_set(set_list *s, const uint32_t *at) {
-    if (s->count == s->most) return;
-    int64_t *to = &s->values[(size_t)s->count * s->symbols];
-    for (uint32_t d = 0; d < s->symbols; d++) to[d] = s->lists[d].values[at[d]];
-    for (uint32_t k = 0; k < s->count; k++)
-        if (memcmp(&s->values[(size_t)k * s->symbols], to, s->symbols * sizeof *to) == 0) return;
-    if (s->count && !s->is_given &&
-        largest_bytes(s->of, s->names, to, s->symbols) > HN_VARIANT_BYTES_MAX)
-        return;
-    s->count++;
-}
-
-static void add_number(set_list *s, uint64_t number) {
-    uint32_t at[HN_VARIANT_SYMBOLS_MAX];
-    for (uint32_t d = 0; d < s->symbols; d++) {
-        at[d] = (uint32_t)(number % s->lists[d].count);
-        number /= s->lists[d].count;
-    }
-    add_set(s, at);
-}
-
-/* The numbers of the least or the largest values. */
-static void add_corner(set_list *s, bool largest) {
-    uint32_t at[HN_VARIANT_SYMBOLS_MAX] = {0};
-    for (uint32_t d = 0; d < s->symbols; d++)
-        for (uint32_t k = 1; k < s->lists[d].count; k++)
-            if ((s->lists[d].values[k] > s->lists[d].values[at[d]]) == largest) at[d] = k;
-    add_set(s, at);
-}
-
-static void add_some(set_list *s, uint64_t all) {
-    uint32_t at[HN_VARIANT_SYMBOLS_MAX] = {0};
-    add_set(s, at);
-    add_corner(s, false);
-    add_corner(s, true);
-    for (uint32_t k = 1; k < VALUES_MAX; k++)
-        for (uint32_t d = 0; d < s->symbols; d++) {
-            if (k >= s->lists[d].count) continue;
-            at[d] = k;
-            add_set(s, at);
-            at[d] = 0;
-        }
-    /* an even choice: numbers that a step of the golden section apart visits */
-    const uint64_t step = (uint64_t)((double)all * 0.6180339887498949) | 1;
-    for (uint64_t k = 0, number = step % all; k < 4 * (uint64_t)s->most && s->count < s->most;
-         k++, number = (number + step) % all)
-        add_number(s, number);
-}
 
 static uint64_t count_of(const value_list *lists, uint32_t count) {
     uint64_t all = 1;
@@ -251,32 +211,142 @@ static uint64_t count_of(const value_list *lists, uint32_t count) {
     return all;
 }
 
+static int by_value(const void *a, const void *b) {
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Every second one of those that are neither the first, the least nor the largest goes. */
+static void thin(value_list *list) {
+    int64_t *rest = list->values + 1;
+    uint32_t kept = 1;
+    qsort(rest, list->count - 1u, sizeof *rest, by_value);
+    for (uint32_t k = 1; k < list->count; k++)
+        if (k == 1 || k + 1 == list->count || k % 2) list->values[kept++] = list->values[k];
+    list->count = kept;
+}
+
+static void thin_all(set_list *s) {
+    while (count_of(s->lists, s->symbols) > COMBINATIONS_MAX) {
+        value_list *longest = s->lists;
+        for (uint32_t d = 1; d < s->symbols; d++)
+            if (s->lists[d].count > longest->count) longest = &s->lists[d];
+        const uint32_t before = longest->count;
+        thin(longest);
+        if (longest->count == before) longest->count--; /* three or less of each: eight symbols */
+    }
+}
+
+/* All combinations, that of the first values in front; those that are too large are left out, unless
+ * the caller has named them. */
+static hn_status list_all(set_list *s, bool is_given, hn_arena *arena) {
+    const uint64_t all = count_of(s->lists, s->symbols);
+    HN_NEW(arena, s->values, (size_t)all * s->symbols + 1);
+    HN_NEW(arena, s->distance, (size_t)all);
+    for (uint64_t number = 0; number < all; number++) {
+        int64_t *to = &s->values[(size_t)s->count * s->symbols];
+        uint64_t rest = number;
+        for (uint32_t d = 0; d < s->symbols; d++) {
+            to[d] = s->lists[d].values[rest % s->lists[d].count];
+            rest /= s->lists[d].count;
+        }
+        s->count += !number || is_given ||
+                    largest_bytes(s->of, s->names, to, s->symbols) <= HN_VARIANT_BYTES_MAX;
+    }
+    return NULL;
+}
+
+static double log2_of(int64_t size) { return size > 0 ? log2((double)size) : -1; }
+
+double hn_variant_distance(const int64_t *a, const int64_t *b, uint32_t count) {
+    double sum = 0;
+    for (uint32_t d = 0; d < count; d++) sum += fabs(log2_of(a[d]) - log2_of(b[d]));
+    return sum;
+}
+
+static const int64_t *set_at(const set_list *s, uint32_t k) {
+    return &s->values[(size_t)k * s->symbols];
+}
+
+/* Puts set `from` behind the `taken` ones that come first. */
+static void take(set_list *s, uint32_t taken, uint32_t from) {
+    int64_t *x = (int64_t *)set_at(s, taken), *y = (int64_t *)set_at(s, from);
+    for (uint32_t d = 0; d < s->symbols; d++) {
+        const int64_t value = x[d];
+        x[d] = y[d], y[d] = value;
+    }
+    s->distance[from] = s->distance[taken];
+    for (uint32_t k = taken + 1; k < s->count; k++) {
+        const double d = hn_variant_distance(x, set_at(s, k), s->symbols);
+        if (d < s->distance[k]) s->distance[k] = d;
+    }
+}
+
+/* How far it is towards a corner: each bit is a symbol that is large there. */
+static double height(const set_list *s, uint32_t k, uint32_t corner) {
+    double sum = 0;
+    for (uint32_t d = 0; d < s->symbols; d++) {
+        const double value = log2_of(set_at(s, k)[d]);
+        sum += corner >> d % CORNER_SYMBOLS & 1 ? value : -value;
+    }
+    return sum;
+}
+
+static uint32_t corner_of(const set_list *s, uint32_t corner) {
+    uint32_t best = 0;
+    for (uint32_t k = 1; k < s->count; k++)
+        if (height(s, k, corner) > height(s, best, corner)) best = k;
+    return best;
+}
+
+static uint32_t farthest(const set_list *s, uint32_t taken) {
+    uint32_t best = taken;
+    for (uint32_t k = taken + 1; k < s->count; k++)
+        if (s->distance[k] > s->distance[best]) best = k;
+    return best;
+}
+
+/* Takes `most` sets: the first one, the corners, then always the one that is the farthest from all
+ * before it. So however many are timed, they are spread over all sizes. */
+static void spread(set_list *s, uint32_t most) {
+    const uint32_t bits = s->symbols < CORNER_SYMBOLS ? s->symbols : CORNER_SYMBOLS;
+    uint32_t taken = 0;
+    for (uint32_t k = 0; k < s->count; k++) s->distance[k] = INFINITY;
+    take(s, taken++, 0);
+    for (uint32_t k = 0; k < 1u << bits && taken < s->count; k++) {
+        const uint32_t best = corner_of(s, k & 1 ? (1u << bits) - 1 - k / 2 : k / 2);
+        if (best >= taken) take(s, taken++, best);
+    }
+    while (taken < s->count && taken < most) {
+        take(s, taken, farthest(s, taken));
+        taken++;
+    }
+    if (s->count > most) s->count = most;
+}
+
+static hn_status list_values(set_list *s, const hn_size_hints *hints) {
+    for (uint32_t d = 0; d < s->symbols; d++) {
+        const hn_size_hint *given =
+            hint_for(hints, hn_sym_symbol_name(s->of->program->sym, s->names[d]));
+        if (given && given->count) HN_TRY(list_given(s->of, s->names[d], given, &s->lists[d]));
+        else list_default(s->of, s->names[d], &s->lists[d]);
+    }
+    return NULL;
+}
+
 hn_status hn_variant_sizes_list(const hn_variants_of *of, const hn_kernel_identity *id,
                                 const hn_size_hints *hints, hn_arena *arena,
                                 hn_variant_sizes *out) {
-    value_list *lists;
     const uint32_t asked = hints ? hints->samples_max : 0, most = !asked ? HN_VARIANT_SAMPLES
                                                                   : asked > HN_VARIANT_SAMPLES_MAX
                                                                       ? HN_VARIANT_SAMPLES_MAX
                                                                       : asked;
-    HN_NEW(arena, lists, id->symbol_count + 1u);
-    for (uint32_t d = 0; d < id->symbol_count; d++) {
-        const hn_size_hint *given =
-            hint_for(hints, hn_sym_symbol_name(of->program->sym, id->symbols[d]));
-        if (given && given->count) HN_TRY(list_given(of, id->symbols[d], given, &lists[d]));
-        else list_default(of, id->symbols[d], &lists[d]);
-    }
-    set_list sets = {.of = of,
-                     .names = id->symbols,
-                     .lists = lists,
-                     .symbols = id->symbol_count,
-                     .most = most,
-                     .is_given = hints && hints->count};
-    HN_NEW(arena, sets.values, (size_t)most * id->symbol_count + 1u);
-    const uint64_t all = count_of(lists, id->symbol_count);
-    if (all <= most)
-        for (uint64_t number = 0; number < all; number++) add_number(&sets, number);
-    else add_some(&sets, all);
+    set_list sets = {.of = of, .names = id->symbols, .symbols = id->symbol_count};
+    HN_NEW(arena, sets.lists, id->symbol_count + 1u);
+    HN_TRY(list_values(&sets, hints));
+    thin_all(&sets);
+    HN_TRY(list_all(&sets, hints && hints->count, arena));
+    spread(&sets, most);
     *out = (hn_variant_sizes){.symbols = id->symbols,
                               .symbol_count = id->symbol_count,
                               .count = sets.count,

@@ -137,14 +137,16 @@ typedef struct hn_variant_sizes {
 
 /* By default a symbol has the value that is expected, and the powers of four within its range that
  * make no loop of the kernel larger than HN_VARIANT_BYTES_MAX; divisors that are known are kept. Of
- * several symbols: all combinations, if they are not too many; else the recorded sizes, each symbol
- * by itself, all small, all large, and an even choice of the others. Without symbols: one set, of
- * no values. `hints` may be NULL. Owns: in `arena`; borrows `id`. Errors: invalid-argument for a
+ * several symbols: combinations. Behind the recorded sizes come the corners, each symbol as small or
+ * as large as it may be; then each set is the one that is the farthest from all before it, by the sum
+ * of the differences of log2. So the first few of them cover all sizes. Without symbols: one set, of no values. `hints` may be NULL. Owns: in `arena`; borrows `id`. Errors: invalid-argument for a
  * value out of its symbol's range. */
 #define HN_VARIANT_BYTES_MAX ((int64_t)1 << 28)
 hn_status hn_variant_sizes_list(const hn_variants_of *of, const hn_kernel_identity *id,
                                 const hn_size_hints *hints, hn_arena *arena,
                                 hn_variant_sizes *out) HN_MUST_USE;
+/* The sum of the differences of log2; of 0 and less it is -1. */
+double hn_variant_distance(const int64_t *a, const int64_t *b, uint32_t count);
 /* Set number k, for those functions that take one. Borrows. */
 hn_ref_sizes hn_variant_sizes_at(const hn_variant_sizes *sizes, uint32_t k);
 

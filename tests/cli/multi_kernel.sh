@@ -18,7 +18,7 @@ function number(rows) { return rows <= 16 ? 1 : rows <= 64 ? count : int((count 
         words[count] = ""
         if (match(forms[k], /"parameters":"[^"]*"/)) words[count] = substr(forms[k], RSTART + 14, RLENGTH - 15)
     }
-    for (rows = 1; rows <= 256; rows *= 4) {
+    for (rows = 1; rows <= 4096; rows *= 4) {
         head = substr($0, 1, begin - 1)
         sub(/"s0":[0-9]*/, "\"s0\":" rows, head)
         fastest = number(rows)

@@ -243,6 +243,35 @@ TEST(sizes_are_hints_and_powers_of_four) {
     end(&x);
 }
 
+/* However few are taken: behind the corners, each is further from all before it than those behind it
+ * are. */
+TEST(the_first_sizes_cover_all) {
+    fixture x;
+    hn_kernel_identity id;
+    hn_variant_sizes sizes;
+    begin(&x, two_symbols, &host);
+    EXPECT_OK(hn_kernel_identify(&x.of, &x.m.arena, &id));
+    EXPECT_OK(
+        hn_variant_sizes_list(&x.of, &id, &(hn_size_hints){.samples_max = 64}, &x.m.arena, &sizes));
+    double before = INFINITY;
+    for (uint32_t k = 5; k < sizes.count; k++) {
+        double nearest = INFINITY;
+        for (uint32_t j = 0; j < k; j++)
+            nearest =
+                fmin(nearest, hn_variant_distance(&sizes.values[2 * k], &sizes.values[2 * j], 2));
+        EXPECT(nearest > 0 && nearest <= before);
+        before = nearest;
+    }
+    const uint32_t rows = id.symbols[0] == symbol(&x, "s0") ? 0 : 1;
+    uint32_t wide = 0, tall = 0, small = 0;
+    for (uint32_t k = 0; k < 5; k++) {
+        const int64_t s0 = sizes.values[2 * k + rows], s1 = sizes.values[2 * k + 1 - rows];
+        wide += s0 <= 4 && s1 >= 65536, tall += s0 == 256 && s1 == 1, small += s0 == 4 && s1 == 1;
+    }
+    EXPECT(wide && tall && small);
+    end(&x);
+}
+
 TEST(sizes_that_a_caller_names) {
     fixture x;
     hn_kernel_identity id;

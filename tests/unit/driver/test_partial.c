@@ -1,0 +1,173 @@
+/* test_partial.c: tuning of which the budget ends before all sizes are timed: which come first, how
+ * long each may take, and what runs where nothing was timed. Times are told. */
+#include "unit/driver/told.h"
+
+static const char softmax[] =
+    "symbol size s0 in [1, 1048576] hint 512 symbol size s1 in [1, 1048576] hint 1000 input user %x : "
+    "f32[s0, s1] \"x\"\n %y = aten._softmax.default(%x, -1, false) : f32[s0, s1]\n output user %y "
+    "\"y\"";
+
+typedef struct fixture {
+    hn_arena arena;
+    hn_graph *graph;
+    hn_service *service;
+    hn_driver d;
+    hn_tune_timer timer;
+} fixture;
+
+static void begin(fixture *x, const hn_compile_options *options, told *t) {
+    hn_strbuf text;
+    hn_strbuf_init(&text);
+    memset(x, 0, sizeof *x);
+    hn_arena_init(&x->arena);
+    hn_strbuf_printf(&text, "graph {\n%s\n}\n", softmax);
+    EXPECT_OK(hn_service_create(&(hn_service_options){.threads = 1, .cache_dir = ""}, &x->service));
+    hn_driver_init(&x->d, options, x->service);
+    x->timer = told_timer(t);
+    x->d.timer = &x->timer;
+    EXPECT_OK(hn_sym_create(&x->arena, &x->d.sym));
+    EXPECT_OK(hn_graph_parse(&x->arena, x->d.sym, hn_strbuf_str(&text), &x->graph));
+    x->d.graph = x->graph;
+    EXPECT_OK(hn_driver_targets(&x->d));
+    EXPECT_OK(hn_driver_passes(&x->d));
+    EXPECT_OK(hn_driver_kernels(&x->d));
+    hn_strbuf_deinit(&text);
+}
+
+static void end(fixture *x) {
+    hn_driver_deinit(&x->d);
+    hn_graph_deinit(x->graph);
+    hn_service_destroy(x->service);
+    hn_arena_deinit(&x->arena);
+}
+
+static int64_t value_of(const hn_sym *sym, hn_ref_sizes sizes, const char *name) {
+    for (uint32_t k = 0; k < sizes.count; k++)
+        if (hn_str_eq(hn_sym_symbol_name(sym, sizes.symbols[k]), hn_str_of(name)))
+            return sizes.values[k];
+    HN_TEST_FAIL("there is no size %s", name);
+    return 1;
+}
+
+/* ---- what is told ---- */
+
+enum { SETS_MAX = 128 };
+typedef struct sets {
+    told told; /* first: it is handed to `ns` */
+    int64_t values[SETS_MAX][2];
+    int64_t ns[SETS_MAX]; /* that races at these sizes took */
+    uint32_t count;
+    const hn_sym *sym;
+} sets;
+
+static bool is_streaming(const char *form) { return strstr(form, "stores=streaming") != NULL; }
+
+static void note(sets *s, const hn_ref_sizes *sizes, double ns) {
+    uint32_t k = 0;
+    while (k < s->count && memcmp(s->values[k], sizes->values, sizeof s->values[k]) != 0) k++;
+    EXPECT(k < SETS_MAX && sizes->count == 2);
+    if (k == s->count) memcpy(s->values[s->count++], sizes->values, sizeof s->values[k]);
+    s->ns[k] += (int64_t)ns;
+}
+
+/* An element takes a nanosecond; results that bypass the caches gain a third where there are many,
+ * and take twice as long elsewhere. */
+static double by_elements(const told *t, uint32_t form, const hn_timed_form *what) {
+    const double elements = (double)what->sizes.values[0] * (double)what->sizes.values[1];
+    const double factor = !is_streaming(t->forms[form]) ? 1 : elements > 4e6 ? 0.67 : 2;
+    const double ns = (elements + 1000) * factor;
+    note((sets *)t, &what->sizes, ns);
+    return ns;
+}
+
+/* Whether the kernel's form for these sizes is one that bypasses the caches. */
+static bool streams(fixture *x, int64_t s0, int64_t s1) {
+    const hn_kernel_code *code = x->d.levels[0].step_kernels;
+    int64_t values[HN_CHOICE_AXES] = {0};
+    EXPECT(code->choice);
+    for (uint32_t d = 0; code->choice && d < code->choice->head.axis_count; d++) {
+        const hn_str name = hn_sym_symbol_name(x->d.sym, code->choice->axes[d]);
+        values[d] = hn_str_eq(name, HN_STR("s0")) ? s0 : s1;
+    }
+    const uint32_t variant =
+        code->choice ? hn_choice_find(&code->choice->head, code->choice->boxes, values) : 0;
+    return is_streaming(variant ? code->variants[variant - 1].form : code->form);
+}
+
+/* ---- where nothing was timed ---- */
+
+/* Three sizes of one number of columns were timed. What they say does not count for a column. */
+TEST(far_from_what_was_timed_the_model_decides) {
+    static const char *const hints[] = {"s0=8,16384,65536", "s1=1000"};
+    const hn_compile_options options = {.threads = 1,
+                                        .tune = HN_TUNE_MISSING,
+                                        .tune_hints = hints,
+                                        .tune_hint_count = 2,
+                                        .tune_budget_ns = INT64_C(1) << 50};
+    sets s = {.told = {.ns = by_elements}};
+    fixture x;
+    begin(&x, &options, &s.told);
+    EXPECT_INT(s.count, 3);
+    EXPECT(streams(&x, 65536, 1000) && streams(&x, 16384, 1000) && streams(&x, 30000, 900));
+    EXPECT(!streams(&x, 8, 1000) && !streams(&x, 30, 1000));
+    for (int64_t rows = 363; rows <= 1 << 16; rows *= 4) EXPECT(!streams(&x, rows, 1));
+    EXPECT(!streams(&x, 400, 16) && !streams(&x, 1, 1));
+    end(&x);
+}
+
+/* ---- which sizes come first ---- */
+
+static uint32_t count_where(const sets *s, fixture *x, bool (*is_so)(int64_t s0, int64_t s1)) {
+    uint32_t count = 0;
+    const hn_variant_sizes *all = NULL;
+    hn_tunable t;
+    EXPECT_OK(hn_tunable_identify(&x->d, &x->d.levels[0].target,
+                                  x->d.schedule.steps.items[0].kernel, &x->arena, &t));
+    EXPECT_OK(hn_tunable_complete(&t, &x->arena));
+    all = &t.sizes;
+    for (uint32_t k = 0; k < s->count; k++) {
+        const hn_ref_sizes at = {all->symbols, s->values[k], 2};
+        count += is_so(value_of(x->d.sym, at, "s0"), value_of(x->d.sym, at, "s1"));
+    }
+    return count;
+}
+
+static bool is_small(int64_t s0, int64_t s1) { return s0 * s1 <= 4096; }
+static bool is_wide(int64_t s0, int64_t s1) { return s0 <= 4 && s1 >= 65536; }
+static bool is_tall(int64_t s0, int64_t s1) { return s0 >= 65536 && s1 <= 4; }
+
+static void check_spread(int64_t budget_ns, uint32_t least) {
+    const hn_compile_options options = {
+        .threads = 1, .tune = HN_TUNE_MISSING, .tune_budget_ns = budget_ns};
+    sets s = {.told = {.ns = by_elements}};
+    fixture x;
+    begin(&x, &options, &s.told);
+    EXPECT(s.count >= least);
+    EXPECT(count_where(&s, &x, is_small) >= s.count / 4);
+    EXPECT(count_where(&s, &x, is_wide) >= 1 && count_where(&s, &x, is_tall) >= 1);
+    EXPECT(!x.d.tuned->is_complete);
+    EXPECT(s.told.now < 2 * budget_ns);
+    for (uint32_t k = 0; k < s.count; k++) /* none takes what others need */
+        if (s.ns[k] > budget_ns / 2) HN_TEST_FAIL("set %u took %lld ns", k, (long long)s.ns[k]);
+    end(&x);
+}
+
+TEST(a_small_budget_is_spread_over_all_sizes) {
+    check_spread(INT64_C(2000000000), 8);
+    check_spread(INT64_C(8000000000), 20);
+}
+
+/* More combinations than a list of forms is made over. */
+TEST(a_large_budget_takes_more_combinations) {
+    const hn_compile_options options = {
+        .threads = 1, .tune = HN_TUNE_MISSING, .tune_budget_ns = INT64_C(1) << 50};
+    sets s = {.told = {.ns = by_elements}};
+    fixture x;
+    begin(&x, &options, &s.told);
+    EXPECT(x.d.tuned->is_complete);
+    EXPECT(s.count > HN_VARIANT_SAMPLES && s.count <= HN_VARIANT_SAMPLES_MAX);
+    EXPECT(!streams(&x, 400, 1) && streams(&x, 65536, 1000) && !streams(&x, 64, 64));
+    end(&x);
+}
+
+TEST_MAIN
