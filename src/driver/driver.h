@@ -138,6 +138,9 @@ uint32_t hn_driver_last_pass(void);
 hn_status hn_driver_passes(hn_driver *d) HN_MUST_USE;
 /* kernels.c: text of every kernel; then units to the compile service; then their objects. */
 hn_status hn_driver_print_kernels(hn_driver *d) HN_MUST_USE;
+/* In the forms that the model of costs puts in front, and without looking for equal ones: for lines
+ * that are looked at before the program is made. */
+hn_status hn_driver_print_planned(hn_driver *d) HN_MUST_USE;
 hn_status hn_driver_submit(hn_driver *d) HN_MUST_USE;
 /* The units without compiling them: the kernels know theirs. */
 hn_status hn_driver_pack(hn_driver *d, uint32_t *out_units) HN_MUST_USE;
@@ -168,6 +171,8 @@ hn_status hn_driver_wrapper(hn_driver *d, hn_wrapper **out) HN_MUST_USE;
 /* memory.c: the order of its lines, and memory for them. Errors: not-found and unsupported for inputs
  * that the options name and whose memory cannot be given up. */
 hn_status hn_driver_plan(hn_driver *d, hn_wrapper *wrapper, hn_memory_plan *out) HN_MUST_USE;
+/* Its first part: the order of the lines, and which memory is taken over by whom. */
+hn_status hn_driver_reuse(hn_driver *d, hn_wrapper *wrapper) HN_MUST_USE;
 /* metrics.c: counters of the schedule and its kernels into d->metrics. */
 hn_status hn_driver_count(hn_driver *d) HN_MUST_USE;
 /* What the statistics of a program say, into its counters. */

@@ -283,6 +283,29 @@ struct hn_forms_race {
     entry *entries;
 };
 
+/* As the kernel says of each argument of its segment. */
+static bool may_be_over(const hn_kernel_code *code, uint32_t result, hn_buf below) {
+    const uint32_t each = code->segment_arguments, first = each ? result / each * each : 0,
+                   end = each ? first + each : code->buffer_count;
+    bool found = false;
+    for (uint32_t k = first; k < end; k++) {
+        if (code->buffers[k] != below) continue;
+        if (k - first >= 64 || !(code->over[result] >> (k - first) & 1)) return false;
+        found = true;
+    }
+    return found;
+}
+
+/* A program has a result in place only if all of its forms allow it. */
+static bool is_allowed(const hn_kernel_code *codes, uint32_t count, hn_forms_over over) {
+    for (uint32_t c = 0; c < count; c++)
+        for (uint32_t k = 0; k < codes[c].buffer_count; k++)
+            if (codes[c].buffers[k] == over.result && codes[c].written[k] &&
+                !may_be_over(&codes[c], k, over.over))
+                return false;
+    return true;
+}
+
 static hn_status begin(hn_driver *d, const hn_target *target, const hn_kernel *kernel,
                        hn_forms_race *race) {
     const hn_forms_options *o = race->options;
@@ -293,7 +316,9 @@ static hn_status begin(hn_driver *d, const hn_target *target, const hn_kernel *k
     HN_NEW(&d->arena, race->kernels, o->count);
     HN_TRY(print_forms(d, target, o, codes));
     HN_TRY(hn_forms_subject_init(d->program, kernel, &o->sizes, codes, o->count, &d->arena, s));
-    for (uint32_t k = 0; k < o->over_count; k++) HN_TRY(hn_forms_subject_share(s, o->overs[k]));
+    for (uint32_t k = 0; k < o->over_count; k++)
+        if (is_allowed(codes, o->count, o->overs[k]))
+            HN_TRY(hn_forms_subject_share(s, o->overs[k]));
     s->face.device = o->device;
     s->face.threads = o->threads;
     s->face.is_cold = o->is_cold;

@@ -40,7 +40,7 @@ typedef struct hn_forms_options {
     hn_ref_sizes sizes;
     const hn_form *const *forms; /* the one that is expected to be the fastest in front */
     uint32_t count;
-    const hn_forms_over *overs;
+    const hn_forms_over *overs; /* those that one of the forms does not allow are left out */
     uint32_t over_count;
     hn_device device; /* that has the target */
     int threads;      /* as in hn_bench_subject, as is `is_cold` */

@@ -101,6 +101,33 @@ static hn_status print_level(hn_driver *d, hn_driver_level *level) {
     return hn_sym_status(d->sym);
 }
 
+static hn_status print_planned(hn_driver *d, hn_driver_level *level, uint32_t step_number,
+                               hn_arena *scratch) {
+    const hn_step *step = &d->schedule.steps.items[step_number];
+    hn_kernel_code *out = &level->step_kernels[step_number];
+    hn_status status = NULL;
+    if (step->kind == HN_STEP_KERNEL)
+        status = hn_target_print(&level->target, d->program, step->kernel, &d->arena, scratch, out);
+    else if (step->kind == HN_STEP_EXTERN) status = print_operation(d, level, step->item, out);
+    hn_arena_reset(scratch);
+    return status;
+}
+
+hn_status hn_driver_print_planned(hn_driver *d) {
+    hn_arena scratch;
+    hn_status status = NULL;
+    hn_arena_init(&scratch);
+    for (uint32_t l = 0; l < d->level_count && !status; l++) {
+        hn_driver_level *level = &d->levels[l];
+        status = hn_arena_array(&d->arena, d->schedule.steps.count, sizeof *level->step_kernels,
+                                &level->step_kernels);
+        for (uint32_t k = 0; k < d->schedule.steps.count && !status; k++)
+            status = print_planned(d, level, k, &scratch);
+    }
+    hn_arena_deinit(&scratch);
+    return status;
+}
+
 hn_status hn_driver_print_kernels(hn_driver *d) {
     for (uint32_t k = 0; k < d->schedule.steps.count; k++) {
         d->stats.kernels_extern += d->schedule.steps.items[k].kind == HN_STEP_EXTERN;

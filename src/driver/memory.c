@@ -54,12 +54,21 @@ static hn_status dump(hn_driver *d, const hn_wrapper *w, const hn_memory_plan *p
     return status;
 }
 
-hn_status hn_driver_plan(hn_driver *d, hn_wrapper *w, hn_memory_plan *out) {
-    const hn_plan_options options = {.pool = (hn_pool_mode)HN_OPT(&d->options, memory_pool)};
-    int64_t mark = hn_now_ns();
+static hn_plan_options options_of(const hn_driver *d) {
+    return (hn_plan_options){.pool = (hn_pool_mode)HN_OPT(&d->options, memory_pool)};
+}
+
+hn_status hn_driver_reuse(hn_driver *d, hn_wrapper *w) {
+    const hn_plan_options options = options_of(d);
     HN_TRY(donate(d, w));
     HN_TRY(hn_wrapper_order(w, &options));
-    if (options.pool != HN_POOL_NONE) HN_TRY(hn_wrapper_reuse(w));
+    return options.pool != HN_POOL_NONE ? hn_wrapper_reuse(w) : NULL;
+}
+
+hn_status hn_driver_plan(hn_driver *d, hn_wrapper *w, hn_memory_plan *out) {
+    const hn_plan_options options = options_of(d);
+    int64_t mark = hn_now_ns();
+    HN_TRY(hn_driver_reuse(d, w));
     HN_TRY(hn_wrapper_plan_with(w, &options, out));
     HN_TRY(hn_wrapper_verify(w));
     HN_TRY(hn_driver_tables_plan(d, w, out));

@@ -256,8 +256,16 @@ static hn_status race_all(tuning *x) {
     return NULL;
 }
 
+static bool is_anything_wanted(const tuning *x) {
+    for (uint32_t k = 0; k < x->jobs.count; k++)
+        if (is_wanted(x->jobs.items[k])) return true;
+    return false;
+}
+
 static hn_status time_forms(tuning *x) {
     hn_scope *around = x->d->scope;
+    if (!is_anything_wanted(x)) return NULL;
+    HN_TRY(hn_tune_overs_find(x->d, &x->jobs));
     HN_TRY(hn_scope_create(x->d->service, &x->d->scope));
     hn_status status = submit_first(x);
     if (!status && has_no_core_left(x)) wait_for_compilers(x);

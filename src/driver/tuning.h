@@ -32,6 +32,10 @@ typedef struct hn_tune_kernel {
     hn_driver_level *level;
     uint32_t launches;
     double predicted_ns; /* of all launches, at the sizes that are expected */
+    struct {
+        hn_forms_over *items;
+        uint32_t count, cap;
+    } overs; /* results in place, of the program */
 } hn_tune_kernel;
 
 /* A form at one set of sizes. */
@@ -76,6 +80,8 @@ typedef struct hn_tune_jobs {
  * take most of a run in front; then all of them at their second sizes, their third, and so on. Owns: everything lives in the arena of the
  * driver. Errors: invalid-argument for hints that are none. */
 hn_status hn_tune_jobs_list(hn_driver *d, hn_tune_jobs *out) HN_MUST_USE;
+/* tuning_overs.c: finds the kernels' results in place. Errors: those of making the program. */
+hn_status hn_tune_overs_find(hn_driver *d, hn_tune_jobs *jobs) HN_MUST_USE;
 /* tuning_hints.c: the sizes that the options name. Errors: invalid-argument. */
 hn_status hn_tune_hints_parse(hn_driver *d, hn_size_hints *out) HN_MUST_USE;
 /* A form; a name that is there already is left out. */

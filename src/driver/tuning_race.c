@@ -52,6 +52,8 @@ static hn_status begin(hn_driver *d, const hn_tune_job *job, const uint32_t *ent
     r->options = (hn_forms_options){.sizes = hn_variant_sizes_at(&job->kernel->sizes, job->sample),
                                     .forms = r->forms,
                                     .count = count,
+                                    .overs = job->kernel->overs.items,
+                                    .over_count = job->kernel->overs.count,
                                     .device = {.kind = t->of.target->kind->device},
                                     .threads = (int)t->of.threads};
     if (d->timer) r->options.call_ns = ask, r->options.call_user = r;

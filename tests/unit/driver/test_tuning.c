@@ -379,6 +379,51 @@ TEST(hints_that_are_none_are_refused) {
     }
 }
 
+/* ---- results in place ---- */
+
+/* Between two products: nobody needs what the kernel reads any more, so that its result lies there.
+ * Where a product of the same comes later, it does not. */
+#define BETWEEN(more)                                                                              \
+    "input user %x : f32[70, 40] \"x\"\n input user %w : f32[40, 40] \"w\"\n %a = "                \
+    "aten.mm.default(%x, %w) : f32[70, 40]\n %s = sum(%a, dims=[1], keepdim=true)\n %b = div(%a, " \
+    "%s)\n %y = aten.mm.default(%b, %w) : f32[70, 40]\n " more "output user %y \"y\""
+
+static uint32_t count_overs(fixture *x, bool *out_right) {
+    hn_tune_jobs jobs;
+    uint32_t count = 0;
+    *out_right = true;
+    EXPECT_OK(hn_tune_jobs_list(&x->d, &jobs));
+    EXPECT_OK(hn_tune_overs_find(&x->d, &jobs));
+    for (uint32_t k = 0; k < jobs.count; k++)
+        for (uint32_t o = 0; o < jobs.items[k]->kernel->overs.count; o++) {
+            const hn_forms_over over = jobs.items[k]->kernel->overs.items[o];
+            const hn_kernel *kernel = jobs.items[k]->kernel->t.of.kernel;
+            *out_right &= over.over != over.result && kernel->loop_count > 0 &&
+                          kernel->loops[kernel->loop_count - 1].loop.store.buffer == over.result;
+            count++;
+        }
+    return count;
+}
+
+TEST(results_in_place_are_timed_in_place) {
+    bool is_right;
+    fixture x;
+    begin(&x, BETWEEN(""), &(hn_compile_options){.threads = 1});
+    EXPECT_INT(count_overs(&x, &is_right), 1);
+    EXPECT(is_right);
+    end(&x);
+    begin(&x, BETWEEN("%z = aten.mm.default(%a, %w) : f32[70, 40]\n output user %z \"z\"\n "),
+          &(hn_compile_options){.threads = 1});
+    EXPECT_INT(count_overs(&x, &is_right), 0);
+    end(&x);
+    /* the forms are right there, too */
+    begin(&x, BETWEEN(""), &(hn_compile_options){.threads = 1, .tune = HN_TUNE_MISSING});
+    const hn_tuned_kernel *k = launched(x.d.tuned, 1);
+    EXPECT_INT(k->how, HN_TUNED_NOW);
+    for (uint32_t f = 0; f < k->form_count; f++) EXPECT_STR(k->forms[f].why, "");
+    end(&x);
+}
+
 /* ---- budgets and reports ---- */
 
 TEST(a_search_keeps_what_it_has_timed) {
