@@ -15,6 +15,28 @@ bool hn_str_starts_with(hn_str text, hn_str prefix) {
            (prefix.len == 0 || memcmp(text.ptr, prefix.ptr, prefix.len) == 0);
 }
 
+/* A '*' that fails is tried again one byte further; only the last one needs that. */
+bool hn_str_matches(hn_str pattern, hn_str text) {
+    size_t p = 0, t = 0, star = SIZE_MAX, again = 0;
+    while (t < text.len) {
+        const char c = p < pattern.len ? pattern.ptr[p] : 0;
+        if (p < pattern.len && c == '*') {
+            star = p++;
+            again = t;
+        } else if (p < pattern.len && (c == '?' || c == text.ptr[t])) {
+            p++;
+            t++;
+        } else if (star != SIZE_MAX) {
+            p = star + 1;
+            t = ++again;
+        } else {
+            return false;
+        }
+    }
+    while (p < pattern.len && pattern.ptr[p] == '*') p++;
+    return p == pattern.len;
+}
+
 void hn_strbuf_init(hn_strbuf *buf) { *buf = (hn_strbuf){0}; }
 
 void hn_strbuf_deinit(hn_strbuf *buf) {

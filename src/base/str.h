@@ -26,6 +26,8 @@ static inline bool hn_str_eq(hn_str a, hn_str b) {
     return a.len == b.len && (a.len == 0 || memcmp(a.ptr, b.ptr, a.len) == 0);
 }
 bool hn_str_starts_with(hn_str text, hn_str prefix);
+/* Whether the whole text is as the pattern says: '*' is any bytes, '?' one. */
+bool hn_str_matches(hn_str pattern, hn_str text);
 
 /* A heap buffer of text that grows. It latches: after a failed allocation appends do nothing and
  * hn_strbuf_status reports it. Always NUL-terminated once anything was appended. */

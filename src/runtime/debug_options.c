@@ -14,34 +14,11 @@ const char *hn_debug_level_name(hn_debug_level level) {
 
 /* ---- patterns ---- */
 
-/* One pattern against one name. A '*' that fails is tried again one byte further; only the last one
- * needs that. */
-static bool matches_one(hn_str pattern, const char *name) {
-    size_t p = 0, star = SIZE_MAX;
-    const char *again = NULL;
-    while (*name) {
-        if (p < pattern.len && pattern.ptr[p] == '*') {
-            star = p++;
-            again = name;
-        } else if (p < pattern.len && (pattern.ptr[p] == '?' || pattern.ptr[p] == *name)) {
-            p++;
-            name++;
-        } else if (star != SIZE_MAX) {
-            p = star + 1;
-            name = ++again;
-        } else {
-            return false;
-        }
-    }
-    while (p < pattern.len && pattern.ptr[p] == '*') p++;
-    return p == pattern.len;
-}
-
 bool hn_debug_matches(const char *patterns, const char *name) {
     if (!patterns) return true;
     for (const char *at = patterns;; at++) {
         const size_t len = strcspn(at, "|");
-        if (matches_one((hn_str){at, len}, name)) return true;
+        if (hn_str_matches((hn_str){at, len}, hn_str_of(name))) return true;
         at += len;
         if (!*at) return false;
     }

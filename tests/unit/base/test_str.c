@@ -25,6 +25,17 @@ TEST(strings_compare) {
     EXPECT(!hn_str_starts_with(HN_STR("xbc"), HN_STR("ab")));
 }
 
+TEST(patterns) {
+#define MATCHES(pattern, text) hn_str_matches(HN_STR(pattern), HN_STR(text))
+    EXPECT(MATCHES("abc", "abc") && !MATCHES("abc", "ab") && !MATCHES("ab", "abc"));
+    EXPECT(MATCHES("", "") && !MATCHES("", "a") && MATCHES("*", "") && MATCHES("**", "abc"));
+    EXPECT(MATCHES("a*c", "abbc") && MATCHES("*b*", "abc") && !MATCHES("a*d", "abc"));
+    EXPECT(MATCHES("*ab", "aab") && MATCHES("a?c", "abc") && !MATCHES("a?", "a"));
+    EXPECT(!MATCHES("*a*b", "ba") && MATCHES("*.b*d", "x.a.bcd"));
+    EXPECT(hn_str_matches(HN_STR("ab"), (hn_str){"abc", 2}));
+#undef MATCHES
+}
+
 TEST(sizes_have_units) {
     static const struct {
         const char *text;
