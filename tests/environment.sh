@@ -10,6 +10,7 @@ covered() {
     HENRY_CUBLASLT | HENRY_CUDNN) echo "which libraries do operations at run time" ;;
     HENRY_TF32) echo "how a library multiplies at run time" ;;
     HENRY_CACHE_TAG) echo "field 'tag'" ;;
+    HENRY_FORM) echo "field 'forms'" ;;
     HENRY_THREADS | OMP_NUM_THREADS) echo "how many threads run a program; what it is planned for is field 'threads'" ;;
     HENRY_COMPILE_THREADS | HENRY_WORKER | TMPDIR) echo "who compiles, and where" ;;
     HENRY_STANDBY) echo "how compilers are started; the bytes are the same" ;;

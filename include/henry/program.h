@@ -137,6 +137,12 @@ typedef struct hn_compile_options {
      * are timed at the size of the export. Errors: invalid-argument */
     const char *const *tune_hints;
     uint32_t tune_hint_count;
+    /* Forms that kernels are to have, whatever was measured or is expected, as "softmax=persistent;
+     * sum*=columns vectors=2" (docs/tuning.md): a kernel has the form of the first pattern that its
+     * name or one of its nodes matches. A pattern without a kernel is a warning. NULL: HENRY_FORM;
+     * "": none. Errors: not-found for a form that the kernel does not have, naming those that it
+     * has; invalid-argument */
+    const char *forms;
 } hn_compile_options;
 
 typedef enum hn_cache_state { HN_CACHE_OFF, HN_CACHE_MISS, HN_CACHE_HIT } hn_cache_state;

@@ -82,6 +82,7 @@ hn_status hn_driver_kernels(hn_driver *d) {
     hn_driver_lap(&mark, "tune");
     hn_arena_reset(&d->scratch);
     HN_TRY(hn_driver_print_kernels(d));
+    HN_TRY(hn_driver_forced_end(d));
     d->stats.codegen_ns = hn_driver_lap(&mark, "print kernels");
     return NULL;
 }

@@ -78,7 +78,8 @@ static hn_status list_candidates(hn_driver *d, hn_driver_level *level, candidate
         hn_kernel_code *kernel = &level->step_kernels[k];
         const hn_str key = {(const char *)kernel->digest.bytes, sizeof kernel->digest.bytes};
         const uint64_t *bytes = step->kind == HN_STEP_KERNEL ? hn_strmap_get(&stacks, key) : NULL;
-        if (bytes && !kernel->variant_count) /* several forms were measured */
+        /* a form that was chosen by its name was measured, or is the user's */
+        if (bytes && !kernel->variant_count && !kernel->form)
             HN_PUSH(&d->arena, out,
                     ((candidate){.kernel = kernel,
                                  .scheduled = step->kernel,

@@ -18,26 +18,30 @@ typedef struct maker {
 } maker;
 
 /* "rows stores=streaming", to tell forms of one kind apart. */
-static hn_status name_form(maker *m, const hn_form_name *name, hn_kernel_code *out) {
+static hn_status name_form(const hn_form_name *name, hn_arena *arena, hn_kernel_code *out) {
     hn_strbuf text;
     hn_strbuf_init(&text);
     hn_form_name_print(name, &text);
     hn_status status = hn_strbuf_status(&text);
-    if (!status) out->form = hn_arena_strndup(m->arena, text.ptr, text.len);
+    if (!status) out->form = hn_arena_strndup(arena, text.ptr, text.len);
     if (!status && !out->form) status = HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a form's name");
     hn_strbuf_deinit(&text);
     return status;
 }
 
+hn_status hn_multi_print_form(const hn_target *target, const hn_variant *variant, hn_arena *arena,
+                              hn_arena *scratch, hn_kernel_code *out) {
+    HN_TRY(hn_target_print_form(target, variant->form, arena, scratch, out));
+    return name_form(&variant->name, arena, out);
+}
+
 static hn_status add(maker *m, uint32_t variant) {
-    const hn_form_name *name = &m->multi->names[variant];
-    hn_kernel_code *code = &m->codes[m->count];
     hn_variant found;
     if (m->numbers[variant] != MISSING) return NULL;
-    HN_TRY(hn_variant_named(m->of, name, m->scratch, &found));
-    HN_TRY(hn_target_print_form(m->of->target, found.form, m->arena, m->scratch, code));
+    HN_TRY(hn_variant_named(m->of, &m->multi->names[variant], m->scratch, &found));
+    HN_TRY(hn_multi_print_form(m->of->target, &found, m->arena, m->scratch, &m->codes[m->count]));
     m->numbers[variant] = m->count++;
-    return name_form(m, name, code);
+    return NULL;
 }
 
 /* A form of a record may be one that there is no more. */

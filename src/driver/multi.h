@@ -12,6 +12,10 @@ typedef struct hn_multi {
     hn_expr axes[HN_CHOICE_AXES]; /* what the table looks at */
 } hn_multi;
 
+/* Prints one form, with its name. Owns: as hn_target_print_form. */
+hn_status hn_multi_print_form(const hn_target *target, const hn_variant *variant, hn_arena *arena,
+                              hn_arena *scratch, hn_kernel_code *out) HN_MUST_USE;
+
 /* Prints the forms that the table names, the one of all other sizes in front:
  * hn_kernel_code.variants. Sizes whose form the kernel does not have any more are left to that one,
  * with a warning; where the table then says nothing, it is a kernel like any other. Owns: lists and

@@ -39,6 +39,14 @@ static void put_deterministic(const hn_options *o, const char *field, hn_strbuf 
 static void put_pool(const hn_options *o, const char *field, hn_strbuf *record) {
     hn_record_add_i64(record, field, o->given->memory_pool);
 }
+/* From wherever they are named. */
+static const char *forms_of(const hn_compile_options *given) {
+    const char *forms = given->forms ? given->forms : getenv("HENRY_FORM");
+    return forms ? forms : "";
+}
+static void put_forms(const hn_options *o, const char *field, hn_strbuf *record) {
+    hn_record_add(record, field, hn_str_of(forms_of(o->given)));
+}
 /* Names as they are given: which inputs these are is known when the model is read. */
 static void put_donated(const hn_options *o, const char *field, hn_strbuf *record) {
     hn_strbuf text;
@@ -88,6 +96,7 @@ static const hn_option_row rows[] = {
     {ROW(embed_weights), HN_OPTION_KEYED, "embed_weights", put_embed, ""},
     {ROW(computed_weights_bytes), HN_OPTION_KEYED, "computed_weights_bytes", put_computed, ""},
     {ROW(cache_tag), HN_OPTION_KEYED, "tag", put_tag, ""},
+    {ROW(forms), HN_OPTION_KEYED, "forms", put_forms, ""},
     {ROW(tune), HN_OPTION_FREE, NULL, NULL, "the records that come of it are in the key: tuning"},
     {ROW(tuning), HN_OPTION_FREE, NULL, NULL, "what the file has is in the key: tuning"},
     {ROW(tune_budget_ns), HN_OPTION_FREE, NULL, NULL, "as tune"},
@@ -211,6 +220,11 @@ void hn_options_note(const hn_options *options, size_t offset) {
 uint32_t hn_options_threads(const hn_options *options) {
     hn_options_note(options, offsetof(hn_compile_options, threads));
     return threads_of(options->given);
+}
+
+const char *hn_options_forms(const hn_options *options) {
+    hn_options_note(options, offsetof(hn_compile_options, forms));
+    return forms_of(options->given);
 }
 
 bool hn_options_uncached(const hn_options *options) {

@@ -57,6 +57,8 @@ hn_status hn_options_validate(const hn_compile_options *options) HN_MUST_USE;
 void hn_options_note(const hn_options *options, size_t offset);
 /* The number of threads that a program is planned for. */
 uint32_t hn_options_threads(const hn_options *options);
+/* Forms that the user names, or "": of the options, or HENRY_FORM. Borrowed. */
+const char *hn_options_forms(const hn_options *options);
 /* CPUs that this process may use, 1 or more. */
 uint32_t hn_driver_cpu_count(void);
 /* Whether an option is given that keeps the graph cache out. */

@@ -91,6 +91,7 @@ hn_status hn_driver_picks_begin(hn_driver *d) {
     hn_tuning_list_init(&d->picks->file, &d->arena);
     hn_tuning_list_init(&d->picks->used, &d->arena);
     hn_tuning_list_init(&d->picks->decided, &d->arena);
+    HN_TRY(hn_driver_forced_begin(d));
     if (hn_driver_picks_are_off(d)) return NULL;
     if (file) HN_TRY(hn_tuning_list_read(&d->picks->file, file));
     if (HN_OPT(&d->options, tune) != HN_TUNE_KNOWN) return NULL;
@@ -189,8 +190,8 @@ hn_status hn_driver_pick(hn_driver *d, const hn_driver_level *level, const hn_ke
                          hn_arena *scratch, hn_kernel_code *out, bool *out_is_known) {
     hn_tunable t;
     hn_tuning_list found;
-    *out_is_known = false;
-    if (!d->picks || !d->picks->used.count) return NULL;
+    HN_TRY(hn_driver_force(d, level, kernel, scratch, out, out_is_known));
+    if (*out_is_known || !d->picks || !d->picks->used.count) return NULL;
     HN_TRY(hn_tunable_identify(d, &level->target, kernel, scratch, &t));
     if (!is_known(d, &t.id.digest)) return NULL;
     HN_TRY(hn_tunable_complete(&t, scratch));

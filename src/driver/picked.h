@@ -3,6 +3,7 @@
 #define HN_DRIVER_PICKED_H
 
 #include "driver/driver.h"
+#include "driver/forced.h"
 #include "driver/variants.h"
 #include "picks/picks.h"
 
@@ -33,12 +34,13 @@ typedef struct hn_driver_picks {
     hn_tuning_list used;           /* what decides, */
     hn_tuning_list decided;        /* and what of it has decided */
     hn_str devices[HN_LEVELS_MAX]; /* of records, per level, once they are asked for */
+    hn_forced forced;              /* what the user names, which decides before all others */
 } hn_driver_picks;
 
-/* Reads the records that the options name: into `used`, unless kernels are to be timed. Errors:
- * those of reading the file. */
+/* Reads the forms and the records that the options name: these into `used`, unless kernels are to
+ * be timed. Errors: those of reading the file; invalid-argument for forms that are none. */
 hn_status hn_driver_picks_begin(hn_driver *d) HN_MUST_USE;
-/* Prints the kernel in the form that records say; or, where its sizes differ from call to call, in
+/* Prints the kernel in the form that the user says; else in that which records say; or, where its sizes differ from call to call, in
  * those that they say, with a table (multi.h). `*out_is_known` false: they say nothing. */
 hn_status hn_driver_pick(hn_driver *d, const hn_driver_level *level, const hn_kernel *kernel,
                          hn_arena *scratch, hn_kernel_code *out, bool *out_is_known) HN_MUST_USE;

@@ -120,11 +120,12 @@ hn_status hn_variants_list(const hn_variants_of *of, const hn_ref_sizes *sizes, 
     return status;
 }
 
-static hn_status parse_cpu(const hn_form_name *name, hn_cpu_choice *out) {
+static hn_status parse_cpu(const hn_variants_of *of, const hn_form_name *name, hn_arena *arena,
+                           hn_cpu_choice *out) {
     hn_cpu_form form;
     if (!hn_cpu_form_named(name->name, &form))
-        return HN_ERROR(HN_NOT_FOUND, "no form of a CPU is called '" HN_STR_FMT "'",
-                        HN_STR_ARG(name->name));
+        return hn_cpu_refuse_form(of->program, of->kernel, of->target->vector_bytes,
+                                  of->target->cpu, name->name, arena);
     return hn_cpu_choice_parse(form, name->parameters, out);
 }
 
@@ -155,7 +156,7 @@ hn_status hn_variant_named(const hn_variants_of *of, const hn_form_name *name, h
     hn_form *form;
     double ns;
     if (!of->target->cpu) return find_planned(of, name, arena, out);
-    HN_TRY(parse_cpu(name, &choice));
+    HN_TRY(parse_cpu(of, name, arena, &choice));
     HN_TRY(plan_as(of, &choice, arena, &form));
     HN_TRY(expect(of, &choice, arena, &ns));
     form->cost.ns = ns;
@@ -167,7 +168,7 @@ static hn_status cost_here(const hn_variants_of *of, const hn_form_name *name, h
     hn_cpu_choice choice;
     hn_variant found;
     if (of->target->cpu) {
-        HN_TRY(parse_cpu(name, &choice));
+        HN_TRY(parse_cpu(of, name, arena, &choice));
         return expect(of, &choice, arena, out_ns);
     }
     HN_TRY(find_planned(of, name, arena, &found));
@@ -214,7 +215,7 @@ hn_status hn_variant_neighbours(const hn_variants_of *of, const hn_form_name *na
     *out_count = 0;
     *out = NULL;
     if (!of->target->cpu) return NULL;
-    HN_TRY(parse_cpu(name, &choice));
+    HN_TRY(parse_cpu(of, name, arena, &choice));
     const uint32_t count = hn_cpu_choices_near(&choice, near);
     HN_NEW(arena, *out, count + 1u);
     for (; *out_count < count; ++*out_count)

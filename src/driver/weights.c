@@ -20,6 +20,7 @@ static hn_status create(hn_driver *d, const char *target, hn_driver_weights **ou
     w->options = (hn_compile_options){.target = target,
                                       .threads = HN_OPT(&d->options, threads),
                                       .no_fusion = HN_OPT(&d->options, no_fusion),
+                                      .forms = "", /* of the program around it */
                                       .deterministic = HN_OPT(&d->options, deterministic)};
     hn_strbuf_init(&w->image);
     hn_driver_init(&w->driver, &w->options, d->service);

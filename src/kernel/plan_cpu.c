@@ -135,15 +135,27 @@ hn_status hn_form_plans_cpu(const hn_program *program, const hn_kernel *kernel,
     return NULL;
 }
 
-static hn_status refuse(const hn_cpu_plan *plan, hn_cpu_form form) {
+static hn_status refuse(const hn_cpu_plan *plan, hn_str form) {
     char known[128] = "";
     for (uint32_t k = 0; k < plan->candidate_count; k++) {
         const size_t at = strlen(known);
         snprintf(known + at, sizeof known - at, "%s%s", at ? ", " : "",
                  hn_cpu_form_name(plan->candidates[k].form));
     }
-    return HN_ERROR(HN_NOT_FOUND, "the kernel has no form '%s'; it has %s", hn_cpu_form_name(form),
-                    known);
+    return HN_ERROR(HN_NOT_FOUND, "the kernel has no form '" HN_STR_FMT "'; it has %s",
+                    HN_STR_ARG(form), known);
+}
+
+static hn_status refuse_choice(const hn_cpu_plan *plan, const hn_cpu_choice *choice) {
+    return refuse(plan, hn_str_of(hn_cpu_form_name(choice->form)));
+}
+
+hn_status hn_cpu_refuse_form(const hn_program *program, const hn_kernel *kernel,
+                             uint32_t vector_bytes, const hn_cpu_facts *facts, hn_str name,
+                             hn_arena *scratch) {
+    hn_cpu_plan *plan;
+    HN_TRY(hn_cpu_plan_begin(program, kernel, vector_bytes, facts, scratch, &plan));
+    return refuse(plan, name);
 }
 
 static const hn_cpu_candidate *candidate_of(const hn_cpu_plan *plan, hn_cpu_form form) {
@@ -160,7 +172,7 @@ hn_status hn_form_plan_cpu_as(const hn_program *program, const hn_kernel *kernel
     hn_cpu_plan *plan;
     HN_TRY(hn_cpu_plan_begin(program, kernel, vector_bytes, facts, scratch, &plan));
     const hn_cpu_candidate *candidate = candidate_of(plan, choice->form);
-    if (!candidate) return refuse(plan, choice->form);
+    if (!candidate) return refuse_choice(plan, choice);
     HN_TRY(hn_cpu_plan_complete_as(plan, choice));
     HN_TRY(named_form(plan, arena, scratch, out));
     (*out)->cost = cost_of(&work, facts, candidate->speed);
@@ -172,7 +184,7 @@ hn_status hn_cpu_expect(const hn_program *program, const hn_kernel *kernel, uint
                         hn_cpu_variant *v) {
     hn_cpu_plan *plan;
     HN_TRY(hn_cpu_plan_begin(program, kernel, vector_bytes, facts, scratch, &plan));
-    if (!candidate_of(plan, v->choice.form)) return refuse(plan, v->choice.form);
+    if (!candidate_of(plan, v->choice.form)) return refuse_choice(plan, &v->choice);
     HN_TRY(hn_cpu_plan_complete_as(plan, &v->choice));
     v->ns = hn_cpu_predicted_ns(plan, threads);
     return NULL;

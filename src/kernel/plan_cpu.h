@@ -24,6 +24,12 @@ hn_status hn_form_plan_cpu_as(const hn_program *program, const hn_kernel *kernel
                               const hn_cpu_choice *choice, hn_arena *arena, hn_arena *scratch,
                               hn_form **out) HN_MUST_USE;
 
+/* The error of a form that no CPU has. Errors: not-found, naming those that the kernel can have;
+ * out-of-memory. */
+hn_status hn_cpu_refuse_form(const hn_program *program, const hn_kernel *kernel,
+                             uint32_t vector_bytes, const hn_cpu_facts *facts, hn_str name,
+                             hn_arena *scratch) HN_MUST_USE;
+
 /* A form that a kernel may have, and the time that is expected of a call on `threads` threads. */
 typedef struct hn_cpu_variant {
     hn_cpu_choice choice;

@@ -118,6 +118,7 @@ static const tool_variable variables[] = {
     {"HENRY_DEBUG_TENSORS", "what is printed, saved or checked of the tensors of each step"},
     {"HENRY_POOL_FILL", "what is in the memory of temporaries and outputs before a run"},
     {"HENRY_METRIC_TABLES", "metric tables to which compilations add rows"},
+    {"HENRY_FORM", "forms that kernels are to have: softmax=persistent;sum*=columns"},
     {"HENRY_METRIC_DIR", "the folder of their files; the default is the current one"},
     {"HENRY_LOG", "log messages: a level, or areas with levels"},
     {"HENRY_CC", "the C compiler; the default is the first of gcc, clang, cc"},

@@ -186,6 +186,7 @@ void tool_compile_options(const tool_options *options, hn_compile_options *out) 
     out->tuning = tuning_of(options);
     out->tune_hints = options->hints.items;
     out->tune_hint_count = options->hints.count;
+    out->forms = options->forms;
     out->tune_budget_ns = options->budget_ns > 0 ? options->budget_ns : 0;
     out->computed_weights_bytes = computed_weights_of(options);
     out->memory_pool = (hn_memory_pool)pool_of(options);

@@ -32,7 +32,7 @@ typedef struct tool_options {
     tool_list inputs, expects, passes, sizes, entries, flags, targets, variables, trusts, donated,
         hints;
     const char *output_dir, *output, *cache_dir, *cache_tag, *remote, *stats, *trace, *log,
-        *model_name, *target, *emit, *dump_after;
+        *model_name, *target, *emit, *dump_after, *forms;
     const char *device, *weights, *weights_file, *language, *key, *debug_tensors, *compare, *kernel,
         *pool, *memory_plan, *test, *pool_fill, *metric_tables, *metric_dir, *tuning;
     /* -1: not given */

@@ -142,6 +142,7 @@ TEST(values_change_the_key) {
     CHANGES(model, "other", true);
     CHANGES(no_fusion, true, true);
     CHANGES(deterministic, true, true);
+    CHANGES(forms, "softmax=rows", true);
     CHANGES(threads, 61, true);
     CHANGES(embed_weights, true, true);
     CHANGES(verify, true, false);

@@ -117,7 +117,7 @@ TEST(names_that_are_none) {
     begin(&x, subjects[0], &host);
 #define NAMED(kind, text)                                                                          \
     hn_variant_named(&x.of, &(hn_form_name){hn_str_of(kind), hn_str_of(text)}, &x.m.arena, &v)
-    EXPECT_ERROR(NAMED("looped", ""), HN_NOT_FOUND, "no form of a CPU is called 'looped'");
+    EXPECT_ERROR(NAMED("looped", ""), HN_NOT_FOUND, "no form 'looped'; it has rows");
     EXPECT_ERROR(NAMED("tiles", ""), HN_NOT_FOUND, "no form 'tiles'; it has rows");
     EXPECT_ERROR(NAMED("rows", "width=8"), HN_INVALID_ARGUMENT, "no parameter 'width=8'");
     EXPECT_ERROR(NAMED("rows", "vectors=3"), HN_INVALID_ARGUMENT, "no parameter 'vectors=3'");
