@@ -232,6 +232,7 @@ typedef struct hn_bound_recordings {
     uint32_t count;
     bool is_refused;      /* there will be none */
     bool has_moved;       /* addresses have been others once */
+    bool is_full;         /* the device has no memory for one more */
     uint32_t runs;        /* of the bound, until it was recorded */
     atomic_uint *counted; /* the module's number of recordings */
 } hn_bound_recordings;

@@ -106,7 +106,8 @@ static hn_status add(hn_context *c) {
  * Addresses that are others for the first time may stay so: memory has grown. */
 static hn_status choose(hn_module *m, hn_context *c) {
     hn_bound_recordings *r = &c->bounds[0]->recordings;
-    const bool may_add = !r->count || (r->has_moved && r->count < HN_BOUND_RECORDINGS);
+    const bool may_add =
+        !r->count || (r->has_moved && !r->is_full && r->count < HN_BOUND_RECORDINGS);
     r->has_moved = r->count > 0;
     if (may_add && take_room(m, r)) HN_TRY(add(c));
     if (!r->count) return HN_ERROR(HN_UNSUPPORTED, "there are enough graphs");
@@ -139,12 +140,9 @@ static bool patch_front(hn_module *m, hn_context *c, walk_fn walk) {
     return true;
 }
 
-static hn_status record(hn_module *m, hn_context *c, walk_fn walk) {
+static hn_status fill_front(hn_module *m, hn_context *c, walk_fn walk) {
     const hn_device_ops *ops = m->device->ops;
     hn_queue *queue = c->places[HN_PLACE_KERNELS].queue;
-    if (count_recorded(c->bounds[0], 0, m->view.steps_count) > RECORDED_MAX)
-        return HN_ERROR(HN_UNSUPPORTED, "loops of too many rounds");
-    HN_TRY(choose(m, c));
     if (patch_front(m, c, walk)) return NULL;
     HN_TRY(ops->recording_begin(queue));
     hn_status status = walk(m, c);
@@ -153,6 +151,29 @@ static hn_status record(hn_module *m, hn_context *c, walk_fn walk) {
     if (!status) return end;
     hn_status_free(end);
     return status;
+}
+
+/* The one at the front, which there is no memory for; another one takes its place. False: there is
+ * none. */
+static bool give_up_front(hn_bound_recordings *r) {
+    if (r->count < 2) return false;
+    r->is_full = true;
+    r->count--;
+    atomic_fetch_sub_explicit(r->counted, 1, memory_order_relaxed);
+    for (uint32_t k = 0; k < r->count; k++) r->items[k] = r->items[k + 1];
+    move_to_front(r, r->count - 1);
+    return true;
+}
+
+static hn_status record(hn_module *m, hn_context *c, walk_fn walk) {
+    if (count_recorded(c->bounds[0], 0, m->view.steps_count) > RECORDED_MAX)
+        return HN_ERROR(HN_UNSUPPORTED, "loops of too many rounds");
+    HN_TRY(choose(m, c));
+    hn_status status = fill_front(m, c, walk);
+    if (hn_status_code(status) != HN_OUT_OF_MEMORY || !give_up_front(&c->bounds[0]->recordings))
+        return status;
+    hn_status_free(status);
+    return fill_front(m, c, walk);
 }
 
 static void note_current(hn_context *c) {
