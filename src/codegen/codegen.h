@@ -49,7 +49,8 @@ typedef struct hn_kernel_code {
     uint32_t variant_count;
     struct hn_kernel_code *variants;
     const hn_sym_choice *choice;
-    bool is_picked; /* records of tuning say which forms they are, not the model of costs */
+    /* records of tuning say that it is in this form, not the model of costs; its variants, too */
+    bool is_picked;
 } hn_kernel_code;
 
 /* Sets `text`, and the digest and the name that follow from it. `text` ends with a NUL that is not

@@ -2,8 +2,13 @@
  *
  * The planner does not know how many registers a form takes: the compiler does. What does not fit
  * goes to the stack, which is slow memory: such a kernel is replaced by the next best plan that
- * has no stack, or else the least. The other plans are compiled only if the first one needs it, a
- * few at a time: the next ones are often layouts of as many registers. */
+ * has no stack. The other plans are compiled only if the first one needs it, a few at a time: the
+ * next ones are often layouts of as many registers. Behind them come plans of few registers, whose
+ * threads take one element after the other. Only a body whose values for one element are more than
+ * the registers of a thread has a stack in these, too; it keeps the least, with a warning.
+ *
+ * Forms of tuning records stay unless they have a stack, and so do those of a kernel that has
+ * several: each is replaced by itself, and runs where the other one would have. */
 #include "driver/driver.h"
 
 #include "base/cubin.h"
@@ -11,13 +16,13 @@
 #include "base/map.h"
 #include "base/trace.h"
 
-enum { PLANS_MAX = 16, PLANS_AT_ONCE = 4 };
+enum { PLANS_MAX = 16, FEW_REGISTERS_PLANS_MAX = 4, PLANS_AT_ONCE = 4 };
 
-/* A step whose kernel may be replaced. */
+/* A kernel of a step, or a variant of one, that may be replaced. */
 typedef struct candidate {
-    hn_kernel_code *kernel; /* of the step */
+    hn_kernel_code *kernel;
     const hn_kernel *scheduled;
-    hn_form *plans[PLANS_MAX]; /* the first is the kernel's; */
+    hn_form *plans[PLANS_MAX + FEW_REGISTERS_PLANS_MAX]; /* perhaps with the kernel's own */
     uint32_t plan_count, tried;
     /* those on their way; equal kernels of several steps have one each: one job */
     hn_kernel_code codes[PLANS_AT_ONCE];
@@ -69,6 +74,18 @@ static hn_status list_stacks(hn_driver *d, const hn_driver_level *level, hn_strm
     return NULL;
 }
 
+/* If the kernel has a stack. */
+static hn_status add_candidate(hn_driver *d, const hn_strmap *stacks, const hn_kernel *scheduled,
+                               hn_kernel_code *kernel, candidates *out) {
+    const hn_str key = {(const char *)kernel->digest.bytes, sizeof kernel->digest.bytes};
+    const uint64_t *bytes = hn_strmap_get(stacks, key);
+    if (!bytes) return NULL;
+    HN_PUSH(
+        &d->arena, out,
+        ((candidate){.kernel = kernel, .scheduled = scheduled, .stack_bytes = (uint32_t)*bytes}));
+    return NULL;
+}
+
 static hn_status list_candidates(hn_driver *d, hn_driver_level *level, candidates *out) {
     hn_strmap stacks;
     hn_strmap_init(&stacks, &d->arena);
@@ -76,25 +93,33 @@ static hn_status list_candidates(hn_driver *d, hn_driver_level *level, candidate
     for (uint32_t k = 0; k < d->schedule.steps.count; k++) {
         const hn_step *step = &d->schedule.steps.items[k];
         hn_kernel_code *kernel = &level->step_kernels[k];
-        const hn_str key = {(const char *)kernel->digest.bytes, sizeof kernel->digest.bytes};
-        const uint64_t *bytes = step->kind == HN_STEP_KERNEL ? hn_strmap_get(&stacks, key) : NULL;
-        /* a form that was chosen by its name was measured, or is the user's */
-        if (bytes && !kernel->variant_count && !kernel->form)
-            HN_PUSH(&d->arena, out,
-                    ((candidate){.kernel = kernel,
-                                 .scheduled = step->kernel,
-                                 .stack_bytes = (uint32_t)*bytes}));
+        if (step->kind != HN_STEP_KERNEL) continue;
+        HN_TRY(add_candidate(d, &stacks, step->kernel, kernel, out));
+        for (uint32_t v = 0; v < kernel->variant_count; v++)
+            HN_TRY(add_candidate(d, &stacks, step->kernel, &kernel->variants[v], out));
     }
     return NULL;
 }
 
 static bool is_done(const candidate *c) { return !c->stack_bytes || c->tried >= c->plan_count; }
 
+static hn_status add_plans(hn_driver *d, const hn_target *target, candidate *c, uint32_t most) {
+    uint32_t count;
+    HN_TRY(target->kind->plan(d->program, c->scheduled, target, most, &d->arena, &d->scratch,
+                              c->plans + c->plan_count, &count));
+    c->plan_count += count;
+    return NULL;
+}
+
 static hn_status list_plans(hn_driver *d, const hn_target *target, candidate *c) {
+    const hn_gpu_facts facts = hn_gpu_facts_few_registers(target->gpu);
+    hn_target few = *target;
+    few.gpu = &facts;
     c->best = *c->kernel;
-    c->tried = 1;
-    return target->kind->plan(d->program, c->scheduled, target, PLANS_MAX, &d->arena, &d->scratch,
-                              c->plans, &c->plan_count);
+    HN_TRY(add_plans(d, target, c, PLANS_MAX));
+    /* the first one is most kernels' own */
+    c->tried = c->plan_count && !c->kernel->is_picked;
+    return add_plans(d, &few, c, FEW_REGISTERS_PLANS_MAX);
 }
 
 /* The next plans, printed and on their way. */
@@ -128,13 +153,29 @@ static hn_status try_next(hn_driver *d, const hn_target *target, candidates *lis
     return NULL;
 }
 
+static void tell(const hn_target *target, const candidate *c) {
+    if (c->stack_bytes)
+        hn_log("toolchain", HN_LOG_WARN,
+               "kernel '%s' for %s has more values than there are registers in any form: it keeps "
+               "%u bytes of a thread in memory, which is slow",
+               c->best.name, target->name, c->stack_bytes);
+    else
+        hn_log("toolchain", HN_LOG_INFO,
+               "kernel '%s' for %s has a stack: in its place '%s' has none%s", c->kernel->name,
+               target->name, c->best.name,
+               c->kernel->is_picked ? "; the form of the tuning record is not used" : "");
+}
+
+/* What it has beside its own form stays: the table, of which it may be the first. */
 static void replace(const hn_target *target, candidate *c, bool *replaced) {
-    const bool same = strcmp(c->best.name, c->kernel->name) == 0;
-    hn_log("toolchain", HN_LOG_INFO, "kernel '%s' for %s has a stack: %s '%s' with %u bytes",
-           c->kernel->name, target->name, same ? "no plan has less than" : "in its place",
-           c->best.name, c->stack_bytes);
-    *replaced |= !same;
-    *c->kernel = c->best;
+    hn_kernel_code *kernel = c->kernel;
+    tell(target, c);
+    if (strcmp(c->best.name, kernel->name) == 0) return;
+    c->best.variant_count = kernel->variant_count;
+    c->best.variants = kernel->variants;
+    c->best.choice = kernel->choice;
+    *kernel = c->best;
+    *replaced = true;
 }
 
 static hn_status fit_level(hn_driver *d, hn_driver_level *level, bool *replaced) {

@@ -148,6 +148,11 @@ static hn_status choose_over_sizes(const hn_tunable *t, const hn_tuning_list *re
     return hn_choice_make(&times, scratch, out);
 }
 
+static void mark_picked(hn_kernel_code *code) {
+    code->is_picked = true;
+    for (uint32_t v = 0; v < code->variant_count; v++) code->variants[v].is_picked = true;
+}
+
 /* A form of a record may have been a search's, and need not be in the set; but if it cannot be had
  * any more, the model of costs decides. */
 static hn_status choose_form(hn_driver *d, const hn_tunable *t, const hn_tuning_list *records,
@@ -162,7 +167,8 @@ static hn_status choose_form(hn_driver *d, const hn_tunable *t, const hn_tuning_
         multi.axes[k] = t->id.symbols[made.axes[k]];
     hn_status status = hn_multi_print(&t->of, &multi, &d->arena, scratch, out);
     const hn_code code = hn_status_code(status);
-    *out_is_known = out->is_picked = !status;
+    *out_is_known = !status;
+    if (!status) mark_picked(out);
     if (code != HN_NOT_FOUND && code != HN_INVALID_ARGUMENT) return status;
     hn_log("tune", HN_LOG_WARN, "kernel '" HN_STR_FMT "' has no such form as it was tuned with: %s",
            HN_STR_ARG(t->name), hn_status_message(status));

@@ -242,3 +242,15 @@ const hn_cpu_facts hn_cpu_facts_common = CPU_FACTS(32 << 10, 16 << 20);
 /* Arm's servers (Neoverse N1 to V2) have 64 KiB, by their manuals. GNU vectors have no stores that
  * bypass its caches. Nothing was measured on such a machine. */
 const hn_cpu_facts hn_cpu_facts_neon = CPU_FACTS(64 << 10, INT64_MAX);
+
+enum { FEW_THREADS = 256, FEW_VECTOR_BYTES = 1 };
+
+/* A thread of a group of 256 may have all registers that an instruction can name. */
+hn_gpu_facts hn_gpu_facts_few_registers(const hn_gpu_facts *facts) {
+    hn_gpu_facts few = *facts;
+    few.few_registers = true;
+    few.vector_bytes = FEW_VECTOR_BYTES;
+    few.blocks_max = 1;
+    if (few.threads_max > FEW_THREADS) few.threads_max = FEW_THREADS;
+    return few;
+}

@@ -158,6 +158,7 @@ bool hn_gpu_reads_unseen(const hn_gpu_planner *pl) {
 /* ---- what a thread keeps ---- */
 
 bool hn_gpu_may_keep(const hn_gpu_planner *pl) {
+    if (pl->facts->few_registers) return false;
     const hn_kernel_phase *first = NULL;
     for (uint32_t f = 0; f < pl->k->phases.count; f++) {
         const hn_kernel_phase *phase = &pl->k->phases.items[f];

@@ -34,6 +34,7 @@ enum { UNROLL_SHORT = 4, UNROLLED_MOST = 16, OPS_MOST = 1024 };
 bool hn_gpu_may_unroll(const planner *pl, uint32_t vector, uint32_t unroll) {
     uint32_t ops = 0;
     if (unroll == 1) return true;
+    if (pl->facts->few_registers) return false;
     for (uint32_t f = 0; f < pl->k->phases.count; f++)
         if (pl->k->phases.items[f].body.count > ops) ops = pl->k->phases.items[f].body.count;
     if ((uint64_t)vector * unroll * ops > OPS_MOST) return false;
@@ -87,6 +88,7 @@ static void list_tiles(const planner *pl, hn_expr along, hn_expr last, layout *i
     int64_t down = hn_gpu_hint(pl, hn_gpu_extent(pl, along)),
             across = hn_gpu_hint(pl, hn_gpu_extent(pl, last));
     if (bytes > pl->facts->shared_bytes || TILE_THREADS > pl->facts->threads_max) return;
+    if (pl->facts->few_registers) return;
     if (down < SHORT_TILE / 2 || across < SHORT_TILE / 2) return;
     layout l = {.width = TILE_THREADS,
                 .rows = 1,

@@ -134,6 +134,7 @@ static void name_of(const fixture *x, char out[24]) {
     uint32_t step;
     (void)kernel_of(x, 0, &step);
     memcpy(out, x->d.levels[0].step_kernels[step].name, 24);
+    EXPECT_INT(x->d.levels[0].step_kernels[step].is_picked, x->d.picks->decided.count > 0);
 }
 
 /* The name of the kernel's text when a file says form `pick`. */

@@ -33,6 +33,7 @@ typedef struct chooser {
     bool any_wide;             /* some form has wide ones */
     bool is_online;            /* some form scales what a register has summed */
     int64_t shared;            /* bytes of it, if threads read no registers of others */
+    int64_t kept;              /* elements of a thread's own memory, the most in any form */
     const hn_gpu_facts *facts; /* NULL: those of the tests */
 } chooser;
 
@@ -97,6 +98,15 @@ static int64_t shared_bytes(const hn_form *f) {
     return all;
 }
 
+static int64_t kept_elems(const hn_form *f) {
+    int64_t most = 0, elems;
+    for (hn_fmem m = 1; m < f->memories.count; m++)
+        if (f->memories.items[m].space == HN_SPACE_PRIVATE &&
+            hn_sym_is_int(f->sym, f->memories.items[m].elems, &elems) && elems > most)
+            most = elems;
+    return most;
+}
+
 static const hn_gpu_facts *facts_of(const chooser *c) {
     return c->facts ? c->facts : c->clusters ? &gpu_of_clusters : &hn_test_gpu;
 }
@@ -135,6 +145,7 @@ static hn_status choose(void *context, const hn_program *p, const hn_kernel *k, 
     c->any_wide |= c->wide > 0;
     c->is_online |= sets_sum(*out);
     c->shared = shared_bytes(*out);
+    if (kept_elems(*out) > c->kept) c->kept = kept_elems(*out);
     if (is_staged(*out)) note_staged(*out, c);
     return NULL;
 }

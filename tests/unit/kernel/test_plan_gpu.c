@@ -481,4 +481,32 @@ TEST(parameters_inside_of_their_storage_are_not_aligned) {
     EXPECT_INT(wide_of_best(TRANSPOSED("3")), 0);
 }
 
+/* Forms of few registers have single elements, one after the other, and no rows; whatever the kernel. */
+TEST(few_registers) {
+    static const char *const graphs[] = {
+        "input user %%x : f32[%1$d, %2$d] \"x\"\ninput user %%b : f16[%2$d] \"b\"\n"
+        "%%c = cast(%%b, dtype=f32)\n%%y = add(%%x, %%c)\noutput user %%y \"\"",
+        "input user %%x : f32[%1$d, %2$d] \"x\"\ninput user %%b : f32[%2$d, %1$d] \"b\"\n"
+        "%%t = permute(%%b, dims=[1, 0])\n%%y = add(%%x, %%t)\noutput user %%y \"\"",
+        "input user %%x : f32[%1$d, %2$d] \"x\"\n%%m = amax(%%x, dims=[1], keepdim=true)\n"
+        "%%d = sub(%%x, %%m)\n%%e = exp(%%d)\n%%s = sum(%%e, dims=[1], keepdim=true)\n"
+        "%%y = div(%%e, %%s)\noutput user %%y \"\"",
+        "input user %%x : f32[%1$d, %2$d] \"x\"\n%%y = sum(%%x, dims=[0], keepdim=false)\n"
+        "output user %%y \"\"",
+        "input user %%x : f32[%1$d, %2$d] \"x\"\n%%y = cumsum(%%x, dim=1)\noutput user %%y \"\"",
+        "input user %%x : f32[%1$d, %2$d] \"x\"\n%%y = cumsum(%%x, dim=0)\noutput user %%y \"\""};
+    const hn_gpu_facts few = hn_gpu_facts_few_registers(&hn_test_gpu);
+    bool any_wide = false;
+    for (size_t g = 0; g < HN_COUNT_OF(graphs); g++) {
+        chooser c = {.facts = &few}, all = {.facts = &hn_test_gpu};
+        check_plans(graphs[g], 128, 256, &c);
+        check_plans(graphs[g], 128, 256, &all);
+        any_wide |= all.any_wide;
+        if (c.any_wide || c.kept > 1 || c.resident || c.staged)
+            HN_TEST_FAIL("graph %zu: %d wide, %d kept, %u resident, %u staged", g, (int)c.any_wide,
+                         (int)c.kept, c.resident, c.staged);
+    }
+    EXPECT(any_wide);
+}
+
 TEST_MAIN

@@ -137,6 +137,20 @@ TEST(norm_backward_of_any_rows) {
                     11, lengths[c]);
 }
 
+/* Where other forms have more values than registers. */
+TEST(norm_backward_of_few_registers) {
+    static const int lengths[] = {1, 48, 1031};
+    const hn_gpu_facts few = hn_gpu_facts_few_registers(&hn_test_gpu);
+    bool has_slabs = false;
+    for (size_t c = 0; c < HN_COUNT_OF(lengths); c++) {
+        chooser how = {.facts = &few};
+        check_plans(norm_backwards[3], 31, lengths[c], &how);
+        EXPECT(!how.any_wide && !how.staged);
+        has_slabs |= how.has_slabs;
+    }
+    EXPECT(has_slabs);
+}
+
 /* A sum of rows beside columns of another length, which need not be the expected one. */
 #define ROWS_BESIDE_COLUMNS(size)                                                                  \
     "symbol size s0 in [1, 4096] hint %2$d\n"                                                      \
