@@ -193,10 +193,13 @@ hn_status hn_cuda_find_kernel(hn_device_program *program, const char *symbol, vo
 
 /* ---- what a group may have ---- */
 
+/* Not of a kernel that was planned for the device: the planner takes another form where one would
+ * want more than the facts of the target say (kernel/facts.h), and those are what all devices have
+ * that run the target's code. So a bundle has no other form to go on with here. */
 static hn_status too_much_shared(const cuda_kernel *k, size_t bytes) {
     return HN_ERROR(HN_UNSUPPORTED,
                     "out of resource: kernel '%s' wants %zu bytes of shared memory for a group of "
-                    "threads, '%s' has %zu",
+                    "threads, '%s' has %zu; compile the program for this device",
                     k->name, k->static_shared + bytes, k->dev->base.facts.name, k->dev->shared_max);
 }
 

@@ -1,4 +1,6 @@
 /* test_targets.c: the table of targets: what its rows say fits together. */
+#include "base/compiler.h"
+#include "base/gpu_arch.h"
 #include "codegen/walk.h"
 #include "kernel/plan_gpu.h"
 #include "unit/harness.h"
@@ -125,6 +127,30 @@ TEST(ranks_of_architectures) {
     EXPECT_STR(later.architecture, "sm_90a");
     EXPECT(target_of("opencl").architecture == NULL);
     EXPECT_INT(hn_target_threads(&later, 6), 132);
+}
+
+/* Shared memory that a group may ask for, by capability (CUDA C++ Programming Guide, technical
+ * specifications). A layout that wants more than its target's facts say is none of the planner's, so
+ * no launch is refused on a device that runs the target's code. */
+TEST(every_device_of_a_target_has_its_shared_memory) {
+    static const struct {
+        int arch;
+        uint32_t kib;
+    } devices[] = {{80, 163},  {86, 99},   {87, 163},  {89, 99},  {90, 227},
+                   {100, 227}, {103, 227}, {110, 227}, {120, 99}, {121, 99}};
+    uint32_t pairs = 0;
+    for (int k = 0; k < COUNT; k++) {
+        const hn_target target = target_of(names[k]);
+        for (size_t d = 0; target.architecture && d < HN_COUNT_OF(devices); d++) {
+            if (hn_arch_fitness(target.architecture, devices[d].arch) < 0) continue;
+            pairs++;
+            EXPECT(target.gpu->shared_bytes <= 48 << 10); /* what a text may declare */
+            if (target.gpu->staged_bytes > devices[d].kib << 10)
+                HN_TEST_FAIL("%s on sm_%d: %u bytes", target.name, devices[d].arch,
+                             target.gpu->staged_bytes);
+        }
+    }
+    EXPECT(pairs > 20);
 }
 
 TEST(unknown_names) {

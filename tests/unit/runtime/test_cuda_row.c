@@ -117,7 +117,10 @@ TEST(shared_memory) {
     EXPECT_ERROR(launch_one(&f, "wide", m, 32, most + 1), HN_UNSUPPORTED,
                  "out of resource: kernel 'wide' wants");
     EXPECT_ERROR(launch_one(&f, "wide", m, 32, 100000000), HN_UNSUPPORTED,
-                 "wants 100000000 bytes of shared memory for a group of threads");
+                 "kernel 'wide' wants 100000000 bytes of shared memory for a group of threads, ");
+    char has[64];
+    snprintf(has, sizeof has, "has %lld; compile the program for this device", (long long)most);
+    EXPECT_ERROR(launch_one(&f, "wide", m, 32, 100000000), HN_UNSUPPORTED, has);
     EXPECT_ERROR(launch_one(&f, "narrow", m, 128, 0), HN_UNSUPPORTED,
                  "out of resource: kernel 'narrow' wants groups of 128 threads");
     EXPECT_OK(f.ops->copy_out(f.queue, y, m, sizeof y));
