@@ -33,10 +33,10 @@
 #define HN_TESTS_CUDA_KERNELS_H
 
 static const char cuda_standin_kernels[] = "standin\n"
-                                           "gather 5 0 1024\n"
-                                           "sum 5 0 1024\n"
-                                           "spin 3 0 1024\n"
-                                           "wide 2 0 1024\n"
+                                           "gather 5 0 1024 4,8,4,4\n"
+                                           "sum 5 0 1024 4,4,4,0,64\n"
+                                           "spin 3 0 1024 4,4\n"
+                                           "wide 2 0 1024 4,4\n"
                                            "narrow 2 0 64\n"
                                            "crash 1 0 1024\n";
 

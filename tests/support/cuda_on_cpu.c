@@ -256,6 +256,9 @@ static const char far_c[] = "memcpy(&y, cuda_far(x, (uint32_t)block), sizeof y);
 
 /* Inline PTX and other words, and what they do. */
 static const char *const ptx[][2] = {
+    {"void move(void *to, const void *from, P) { *(P *)to = *(const P *)from; }",
+     "void move(void *to, const void *from, P) { cuda_check_aligned(to, alignof(P)); "
+     "cuda_check_aligned(from, alignof(P)); *(P *)to = *(const P *)from; }"},
     {"extern __shared__ uint4 memory[];", "uint4 *const memory = (uint4 *)cuda_memory;"},
     {"asm(\"cvt.rn.bf16.f32 %0, %1;\" : \"=h\"(b) : \"f\"(x));", "b = cvt_bf16_f32(x);"},
     {"asm(\"mov.b32 %0, {%1, %2};\" : \"=f\"(x) : \"h\"((unsigned short)0), \"h\"(b));",
@@ -299,7 +302,8 @@ static const char *const ptx[][2] = {
 
 /* Where the next one is; NULL: nowhere. */
 static const char *next_of(const char *text) {
-    static const char *const heads[] = {"asm(", "asm volatile(", "extern __shared__"};
+    static const char *const heads[] = {"asm(", "asm volatile(", "extern __shared__",
+                                        "void move(void *to"};
     const char *first = NULL;
     for (size_t k = 0; k < sizeof heads / sizeof *heads; k++) {
         const char *at = strstr(text, heads[k]);
@@ -348,6 +352,9 @@ static void put_calls(const char *text, hn_strbuf *out) {
                          blocks_of(at, name));
         hn_strbuf_printf(out, "extern \"C\" { unsigned arguments_%.*s = count_arguments(%.*s); }\n",
                          len, name, len, name);
+        hn_strbuf_printf(
+            out, "extern \"C\" { const unsigned *alignments_%.*s = list_alignments(%.*s); }\n", len,
+            name, len, name);
         at = name;
     }
 }
@@ -495,6 +502,11 @@ hn_status opencl_program_run(opencl_program *p, const opencl_launch *l, int *out
 uint32_t cuda_program_arguments(const opencl_program *p, const char *kernel) {
     const unsigned *count = find(p, "arguments_", kernel);
     return count ? *count : 0;
+}
+
+const unsigned *cuda_program_alignments(const opencl_program *p, const char *kernel) {
+    const unsigned *const *list = find(p, "alignments_", kernel);
+    return list ? *list : NULL;
 }
 
 hn_status cuda_program_call(opencl_program *p, const opencl_launch *l, void **arguments) {

@@ -5,6 +5,8 @@
 
 #include <math.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define __global__
@@ -36,6 +38,13 @@ char *cuda_shared_ends[2] = {__start_cuda_shared, __stop_cuda_shared};
 struct alignas(16) uint4 {
     unsigned x, y, z, w;
 };
+
+/* Of one access of several elements, which a GPU refuses otherwise. */
+static inline void cuda_check_aligned(const void *at, size_t bytes) {
+    if ((uintptr_t)at % bytes == 0) return;
+    fprintf(stderr, "cuda on the cpu: an access of %zu bytes is not aligned (%p)\n", bytes, at);
+    abort();
+}
 
 static inline void __syncthreads() { cuda_wait(); }
 
@@ -219,6 +228,24 @@ static void call_by(void (*kernel)(Arguments...), void **a, cuda_numbers<Numbers
 }
 template <class... Arguments> static unsigned count_arguments(void (*)(Arguments...)) {
     return sizeof...(Arguments);
+}
+/* What a launch promises of an argument: an address of elements is a multiple of their bytes, and
+ * scratch memory, bytes behind the status word and sizes, one of 64. */
+template <class T> struct cuda_address {
+    enum { align = 0, is_bytes = false };
+};
+template <class T> struct cuda_address<T *> {
+    enum { align = alignof(T), is_bytes = false };
+};
+template <> struct cuda_address<unsigned char *> {
+    enum { align = 1, is_bytes = true };
+};
+template <class... Arguments> static const unsigned *list_alignments(void (*)(Arguments...)) {
+    static unsigned all[] = {cuda_address<Arguments>::align..., 0};
+    const bool are_bytes[] = {cuda_address<Arguments>::is_bytes..., false};
+    const unsigned count = sizeof...(Arguments);
+    if (count && are_bytes[count - 1]) all[count - 1] = 64;
+    return all;
 }
 template <class... Arguments> static void call(void (*kernel)(Arguments...), void **a) {
     cuda_under_way[threadIdx.x].count = cuda_under_way[threadIdx.x].lots = 0;

@@ -1020,7 +1020,8 @@ struct function {
     module *module;
     char name[128];
     uint32_t args;
-    bool is_secret; /* how many there are */
+    uint8_t aligns[ARGS_MAX]; /* of each argument, bytes; 0: it may be anything */
+    bool is_secret;           /* how many there are */
     int static_shared, dynamic_shared, threads_max;
 };
 
@@ -1049,6 +1050,7 @@ static function *add_function(module *m, const char *name) {
 static struct {
     cuda_texts_load_fn load;
     cuda_texts_arguments_fn arguments;
+    cuda_texts_alignments_fn alignments;
     cuda_texts_call_fn call;
     cuda_texts_free_fn free;
 } texts;
@@ -1059,9 +1061,10 @@ static void load_texts(void) {
     if (!library) die("HENRY_CUDA_TEXTS does not name the library cuda_texts", NULL);
     *(void **)&texts.load = dlsym(library, "cuda_texts_load");
     *(void **)&texts.arguments = dlsym(library, "cuda_texts_arguments");
+    *(void **)&texts.alignments = dlsym(library, "cuda_texts_alignments");
     *(void **)&texts.call = dlsym(library, "cuda_texts_call");
     *(void **)&texts.free = dlsym(library, "cuda_texts_free");
-    if (!texts.load || !texts.arguments || !texts.call || !texts.free)
+    if (!texts.load || !texts.arguments || !texts.alignments || !texts.call || !texts.free)
         die("the library cuda_texts lacks a function", NULL);
 }
 
@@ -1080,6 +1083,9 @@ static function *find_in_text(module *m, const char *name) {
     if (!args) return NULL;
     function *f = add_function(m, name);
     f->args = args;
+    if (args > ARGS_MAX) die("too many arguments", f);
+    const unsigned *aligns = texts.alignments(m->text, name);
+    for (uint32_t k = 0; k < args; k++) f->aligns[k] = (uint8_t)aligns[k];
     return f;
 }
 
@@ -1095,18 +1101,30 @@ static void run_text(const work *w) {
     texts.call(f->module->text, f->name, arguments, w->groups, w->threads, w->shared);
 }
 
+/* "4,4,64" */
+static void read_aligns(function *f, const char *list) {
+    for (uint32_t k = 0; k < f->args && *list; k++) {
+        char *end;
+        f->aligns[k] = (uint8_t)strtoul(list, &end, 10);
+        list = *end == ',' ? end + 1 : end;
+    }
+}
+
 static int read_text(module *m, const char *text) {
     static const char head[] = "standin text ";
     if (strncmp(text, head, sizeof head - 1) == 0) return read_name(m, text + sizeof head - 1);
     for (const char *line = strchr(text, '\n'); line; line = strchr(line + 1, '\n')) {
-        char name[128];
+        char name[128], aligns[256] = "";
         int args, shared, threads;
-        if (sscanf(line + 1, "%127s %d %d %d", name, &args, &shared, &threads) != 4) continue;
+        if (sscanf(line + 1, "%127s %d %d %d%255[ 0-9,]", name, &args, &shared, &threads, aligns) <
+            4)
+            continue;
         function *f = add_function(m, name);
         f->args = args < 0 ? 0 : (uint32_t)args;
         f->is_secret = args < 0;
         f->static_shared = shared;
         f->threads_max = threads;
+        read_aligns(f, aligns);
     }
     return m->count ? SUCCESS : INVALID_IMAGE;
 }
@@ -1245,6 +1263,16 @@ EXPORT int cuFuncGetParamInfo(function *f, size_t index, size_t *offset, size_t 
 
 /* ---- launches ---- */
 
+/* What a kernel gets. */
+static void take_args(const function *f, void *const *params, uint64_t *out) {
+    for (uint32_t k = 0; k < f->args; k++) {
+        memcpy(&out[k], params[k], sizeof out[k]);
+        if (f->aligns[k] && out[k] % f->aligns[k])
+            die("an argument is not aligned as the kernel reads it",
+                (const void *)(uintptr_t)out[k]);
+    }
+}
+
 EXPORT int cuLaunchKernel(function *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
                           unsigned by, unsigned bz, unsigned shared, stream *given, void **params,
                           void **extra);
@@ -1267,7 +1295,7 @@ EXPORT int cuLaunchKernel(function *f, unsigned gx, unsigned gy, unsigned gz, un
     w->groups = gx * gy * gz;
     w->threads = bx * by * bz;
     w->shared = shared;
-    for (uint32_t k = 0; k < f->args; k++) memcpy(&w->args[k], params[k], sizeof w->args[k]);
+    take_args(f, params, w->args);
     standin.launches++;
     return end(SUCCESS);
 }
@@ -1596,8 +1624,7 @@ EXPORT int cuGraphExecKernelNodeSetParams(graph *exec, node *n, const launch_par
     w->groups = groups;
     w->threads = threads;
     w->shared = p->shared;
-    for (uint32_t k = 0; k < w->function->args; k++)
-        memcpy(&w->args[k], p->params[k], sizeof w->args[k]);
+    take_args(w->function, p->params, w->args);
     standin.patches++;
     return end(SUCCESS);
 }

@@ -11,6 +11,7 @@
 
 EXPORT void *cuda_texts_load(const char *path);
 EXPORT uint32_t cuda_texts_arguments(void *text, const char *kernel);
+EXPORT const unsigned *cuda_texts_alignments(void *text, const char *kernel);
 EXPORT void cuda_texts_call(void *text, const char *kernel, void **arguments, size_t groups,
                             size_t threads, size_t shared_bytes);
 EXPORT void cuda_texts_free(void *text);
@@ -38,6 +39,10 @@ EXPORT void *cuda_texts_load(const char *path) {
 
 EXPORT uint32_t cuda_texts_arguments(void *text, const char *kernel) {
     return cuda_program_arguments(text, kernel);
+}
+
+EXPORT const unsigned *cuda_texts_alignments(void *text, const char *kernel) {
+    return cuda_program_alignments(text, kernel);
 }
 
 EXPORT void cuda_texts_call(void *text, const char *kernel, void **arguments, size_t groups,

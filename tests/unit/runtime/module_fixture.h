@@ -74,11 +74,12 @@ static const char *const kernel_source =
     "int nothing(void *const *b, const long long *s, long long begin, long long end, void *scratch) { return 0; }\n";
 
 /* The same kernels, as the stand-in for CUDA's driver has them (tests/support/cuda_standin.c). */
-HN_UNUSED static const char standin_kernels[] = "standin\n"
-                                                "add 4 0 1024\nrow_sum 5 0 1024\n"
-                                                "gather 5 0 1024\nscale2 3 0 1024\n"
-                                                "exps 3 0 1024\nnothing -1 0 1024\n"
-                                                "count 4 0 1024\ncallback 3 0 1024\n";
+HN_UNUSED static const char standin_kernels[] =
+    "standin\n"
+    "add 4 0 1024 4,4,4,4\nrow_sum 5 0 1024 4,4,4,0,64\n"
+    "gather 5 0 1024 4,8,4,4\nscale2 3 0 1024 4,4,4\n"
+    "exps 3 0 1024\nnothing -1 0 1024\n"
+    "count 4 0 1024\ncallback 3 0 1024\n";
 
 /* The compiled kernels, made once. */
 static hn_strbuf *kernel_object(void) {

@@ -4,6 +4,7 @@
 #include "unit/runtime/cuda_row.h"
 
 #include <elf.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -319,6 +320,51 @@ TEST(the_current_context_stays) {
         if (k == 0 && other) (void)cuda->cuCtxPopCurrent(&before);
     }
     if (other) (void)cuda->cuDevicePrimaryCtxRelease(1);
+    end(&f);
+    expect_nothing_left();
+}
+
+/* ---- what the stand-in refuses ---- */
+
+/* Whether the launch of sum with these addresses ends the program: in a child. */
+static bool ends(const fixture *f, void *x, void *y, void *scratch) {
+    int how = 0;
+    const pid_t child = fork();
+    if (child == 0) {
+        void *args[2] = {x, y};
+        const long long count = 4;
+        hn_device_fault fault;
+        if (!freopen("/dev/null", "w", stderr)) _exit(2);
+        hn_status status = f->ops->launch(f->queue,
+                                          &(hn_device_launch){.kernel = f->sum,
+                                                              .args = args,
+                                                              .arg_count = 2,
+                                                              .params = &count,
+                                                              .param_count = 1,
+                                                              .extent = 1,
+                                                              .groups = {1, 1, 1},
+                                                              .threads = {1, 1, 1},
+                                                              .scratch = scratch},
+                                          &fault);
+        _exit(status != NULL);
+    }
+    EXPECT(child > 0 && waitpid(child, &how, 0) == child);
+    if (!WIFSIGNALED(how)) EXPECT(WIFEXITED(how) && WEXITSTATUS(how) == 0);
+    return WIFSIGNALED(how) && WTERMSIG(how) == SIGABRT;
+}
+
+/* Elements by their size, scratch memory by 64 bytes: what a GPU would not forgive, or not always. */
+TEST(arguments_that_are_not_aligned) {
+    fixture f;
+    if (!cuda_standin_find() || !begin(&f)) return;
+    uint8_t *m = f.ops->alloc(f.dev, 1024);
+    EXPECT(m);
+    EXPECT(!ends(&f, m + 256, m, m + 512));
+    EXPECT(!ends(&f, m + 260, m, m + 512 + 64));
+    EXPECT(ends(&f, m + 258, m, m + 512));
+    EXPECT(ends(&f, m + 256, m, m + 512 + 32));
+    EXPECT(ends(&f, m + 256, m, m + 512 + 4));
+    f.ops->free(f.dev, m);
     end(&f);
     expect_nothing_left();
 }
