@@ -1375,6 +1375,23 @@ static void run_callback(const work *w) {
     fn();
 }
 
+/* weigh_N: y, N memories, status, numbers, scratch: y = what element 0 of each memory and each number
+ * is, times 1, 2, 3, ..., and what scratch memory has, added up in 64 bits. */
+static void run_weigh(const work *w, unsigned memories) {
+    const uint32_t last = w->function->args - 1;
+    uint64_t sum = 0, element;
+    for (uint32_t k = 1; k < last; k++) {
+        if (k == memories + 1) continue; /* status */
+        if (k <= memories) memcpy(&element, bytes_at(w->args[k], 8), 8);
+        else element = w->args[k];
+        sum += k * element;
+    }
+    memcpy(&element, bytes_at(w->args[last], 8), 8);
+    sum += element;
+    *(int *)(void *)bytes_at(w->args[memories + 1], 4) = 1;
+    memcpy(bytes_at(w->args[0], 8), &sum, 8);
+}
+
 /* y, status, count: y = y / 2 + 1, often. */
 static void run_spin(const work *w) {
     float *y = (void *)bytes_at(w->args[0], w->groups * w->threads * 4);
@@ -1401,6 +1418,8 @@ static void run_launch(context *c, const work *w) {
         run_text(w);
         return;
     }
+    unsigned memories;
+    if (sscanf(f->name, "weigh_%u", &memories) == 1) run_weigh(w, memories);
     if (strcmp(f->name, "gather") == 0) run_gather(w);
     if (strcmp(f->name, "sum") == 0) run_sum(w);
     if (strcmp(f->name, "spin") == 0) run_spin(w);

@@ -324,6 +324,77 @@ TEST(the_current_context_stays) {
     expect_nothing_left();
 }
 
+/* ---- many arguments ---- */
+
+/* y, 150 memories, the status word, 47 numbers, scratch memory. */
+enum { MEMORIES = 150, NUMBERS = 47, ARGUMENTS = 1 + MEMORIES + 1 + NUMBERS + 1 };
+
+typedef struct many {
+    void *args[1 + MEMORIES], *entries[ARGUMENTS + 1];
+    long long numbers[NUMBERS];
+    uint64_t elements[2 + MEMORIES]; /* y, memories, scratch: 8 bytes each, scratch behind 64 */
+} many;
+
+/* Memory, and what the kernel makes of it in `round`. */
+static uint64_t fill_many(const fixture *f, many *m, uint8_t *memory, uint64_t round) {
+    const uint64_t scratch = UINT64_C(1) << 60;
+    uint64_t sum = scratch;
+    for (uint64_t k = 0; k <= MEMORIES; k++) {
+        m->args[k] = memory + 64 + 8 * (round % 2 ? MEMORIES - k : k);
+        m->elements[round % 2 ? MEMORIES - k : k] = (k + round) * UINT64_C(0x100000001);
+        if (k) sum += k * (k + round) * UINT64_C(0x100000001);
+    }
+    for (uint64_t k = 0; k < NUMBERS; k++) {
+        m->numbers[k] = (long long)(k * UINT64_C(0x10000000000)) - 7;
+        sum += (MEMORIES + 2 + k) * (uint64_t)m->numbers[k];
+    }
+    EXPECT_OK(f->ops->copy_in(f->queue, memory, &scratch, sizeof scratch));
+    EXPECT_OK(f->ops->copy_in(f->queue, memory + 64, m->elements, 8 * (1 + MEMORIES)));
+    return sum;
+}
+
+/* Each of 200 arguments comes where it belongs, in launches that are given once, and in those whose
+ * layout is kept while addresses change. */
+TEST(two_hundred_arguments) {
+    static const char code[] = "standin\nweigh_150 200 0 1024\n";
+    fixture f;
+    hn_device_program *program = NULL;
+    hn_device_fault fault;
+    hn_device_layout layout = {.ready_for = NULL};
+    void *kernel = NULL;
+    if (!cuda_standin_find() || !begin(&f)) return;
+    many *m = calloc(1, sizeof *m);
+    EXPECT(m && ARGUMENTS == 200);
+    uint8_t *memory = f.ops->alloc(f.dev, 64 + sizeof m->elements);
+    EXPECT_OK(f.ops->load(f.dev, code, sizeof code, "many", &program));
+    EXPECT_OK(f.ops->find(program, "weigh_150", &kernel));
+    layout.entries = m->entries;
+    for (uint64_t round = 0; kernel && round < 6; round++) {
+        const uint64_t expected = fill_many(&f, m, memory, round);
+        uint64_t y = 0;
+        const hn_device_launch launch = {.kernel = kernel,
+                                         .step = 5,
+                                         .args = m->args,
+                                         .arg_count = 1 + MEMORIES,
+                                         .params = m->numbers,
+                                         .param_count = NUMBERS,
+                                         .extent = 1,
+                                         .groups = {1, 1, 1},
+                                         .threads = {1, 1, 1},
+                                         .scratch = memory,
+                                         .layout = round < 2 ? NULL : &layout};
+        EXPECT_OK(f.ops->launch(f.queue, &launch, &fault));
+        EXPECT_OK(f.ops->copy_out(f.queue, &y, m->args[0], sizeof y));
+        EXPECT_OK(finish(&f, f.queue, 5)); /* the status word is that of the step */
+        EXPECT(y == expected);
+    }
+    f.ops->unload(program);
+    f.ops->free(f.dev, memory);
+    free(m);
+    end(&f);
+    expect_nothing_left();
+}
+
 /* ---- what the stand-in refuses ---- */
 
 /* Whether the launch of sum with these addresses ends the program: in a child. */
