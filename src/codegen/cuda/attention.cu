@@ -2,7 +2,12 @@
  * ROWS queries of one head and walks over the keys, 32 at a time, with the largest score of each row and the sum of
  * exponentials so far (Milakov and Gimelshein, "Online normalizer calculation for softmax"). D and DV are numbers of
  * the text. 16 x 16 threads: row t / 16 + 16 i, and in it scores t % 16 + 16 j. */
-extern "C" __global__ void __launch_bounds__(256)
+#if __CUDA_ARCH__ == 860 || __CUDA_ARCH__ == 890
+#define GROUPS 3 /* else the compiler takes 64 registers there, and a stack; with 72 it needs none */
+#else
+#define GROUPS 0 /* as many as it likes */
+#endif
+extern "C" __global__ void __launch_bounds__(256, GROUPS)
 KERNEL(ELEMENT *__restrict__ out, const ELEMENT *__restrict__ q, const ELEMENT *__restrict__ k,
        const ELEMENT *__restrict__ v, const MASK_ELEMENT *__restrict__ mask, int *__restrict__ status,
        long long batches, long long heads, long long kv_heads, long long M, long long N, long long depth, long long depth_v,
@@ -89,3 +94,4 @@ KERNEL(ELEMENT *__restrict__ out, const ELEMENT *__restrict__ q, const ELEMENT *
         out[batch * o0 + head * o1 + m * om + (column + 16 * c) * od] = STORE(total[i] == 0 ? 0.0f : sums[i][c] * by);
   }
 }
+#undef GROUPS
