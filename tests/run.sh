@@ -177,7 +177,12 @@ suite_cuda() {
         echo "$build/cuda_run_cubins --lists --cases 0/$every --graphs 0 $graphs"
         find "$build" -maxdepth 1 -name 'cuda_test_*' -type f -perm -u+x | sort
         each_model "$build/cuda_run_models"
-        if [ -d "$HENRY_TEST_MODELS/models" ]; then echo tests/cuda/compile_models.sh; fi
+        if [ -d "$HENRY_TEST_MODELS/models" ]; then
+            echo tests/cuda/compile_models.sh
+            # One model for every architecture, with PTX; and for PTX alone.
+            echo "TARGETS=sm_80,sm_86,sm_89,sm_90a,sm_100a,sm_120,compute_90 tests/cuda/compile_models.sh $HENRY_TEST_MODELS/models/gpt2_tiny"
+            echo "TARGETS=compute_90 tests/cuda/compile_models.sh $HENRY_TEST_MODELS/models/gpt2_tiny"
+        fi
         for k in $(seq 0 $((jobs - 1))); do echo "$build/cuda_run_cases --part $((every * k))/$((every * jobs)) --kernels"; done
         echo "$build/cuda_run_cases --part 0/$every --kernels --deterministic tests/ops/cases/scatter.txt"
         for k in $(seq 0 $((jobs - 1))); do echo "$build/cuda_run_graphs $((k * graphs / jobs)) $((graphs / jobs)) --kernels --batch 16"; done
