@@ -15,11 +15,11 @@ typedef enum hn_finding_kind {
     HN_FINDING_IMPORT,  /* the import, functionalize or decompose: the reference is wrong itself */
     HN_FINDING_PASS,    /* a pass, and none of its rewrites */
     HN_FINDING_REWRITE, /* of a pass */
-    HN_FINDING_FUSION,
-    HN_FINDING_KERNEL, /* does not compute what its loops say */
-    HN_FINDING_CALL,   /* of an operation, likewise */
-    HN_FINDING_MEMORY, /* a step has overwritten what a later one reads */
-    HN_FINDING_LOWER   /* none of these: the lowering, or what only all steps together do wrong */
+    HN_FINDING_FUSION,  /* or another rewrite behind the passes */
+    HN_FINDING_KERNEL,  /* does not compute what its loops say */
+    HN_FINDING_CALL,    /* of an operation, likewise */
+    HN_FINDING_MEMORY,  /* a step has overwritten what a later one reads */
+    HN_FINDING_LOWER    /* none of these: the lowering, or what only all steps together do wrong */
 } hn_finding_kind;
 
 /* Strings live as long as the subject; "" where there is nothing to tell. */

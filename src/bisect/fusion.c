@@ -15,7 +15,7 @@ static void name_fusion(hn_bisection *b, const hn_graph *graph, const hn_limit *
 
 static hn_status build_and_run(hn_bisection *b, hn_limit *limit, hn_build *build, hn_arena *arena,
                                hn_results *out) {
-    const hn_driver_limits limits = {.pass = hn_driver_last_pass(), .sched = limit};
+    const hn_driver_limits limits = {.pass = hn_driver_last_pass(), .behind = limit};
     b->result->runs++;
     HN_TRY(hn_build_graph(b->s, &limits, build));
     HN_TRY(hn_build_module(b->s, build));

@@ -20,7 +20,7 @@ typedef struct attempt {
 static hn_status evaluate(hn_bisection *b, const attempt *a, hn_arena *arena, hn_build *build,
                           hn_results *out) {
     hn_limit no_fusion = {.most = 0};
-    const hn_driver_limits limits = {.pass = a->pass, .last = a->limit, .sched = &no_fusion};
+    const hn_driver_limits limits = {.pass = a->pass, .last = a->limit, .behind = &no_fusion};
     b->result->runs++;
     hn_status status = hn_build_graph(b->s, &limits, build);
     if (!status) status = hn_build_evaluate(b->s, build, arena, out);
@@ -153,7 +153,7 @@ static hn_status find_node(hn_bisection *b, hn_build *build, const hn_results *r
 static hn_status search_decompose(hn_bisection *b, hn_finding *f) {
     hn_limit no_fusion = {.most = 0};
     const hn_driver_limits limits = {.pass = hn_driver_pass_number("decompose"),
-                                     .sched = &no_fusion};
+                                     .behind = &no_fusion};
     hn_arena arena;
     hn_build build;
     hn_results results;

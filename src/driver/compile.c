@@ -43,7 +43,8 @@ static uint32_t count_loops(const hn_program *p) {
 static hn_status lower(hn_driver *d) {
     const hn_target_kind *kind = d->levels[0].target.kind;
     d->stats.nodes = d->graph->nodes.count - 1;
-    HN_TRY(hn_lower(d->graph, kind->limits->operations, &d->arena, &d->scratch, &d->program));
+    HN_TRY(hn_lower(d->graph, kind->limits->operations, hn_driver_limit(d), &d->arena, &d->scratch,
+                    &d->program));
     hn_program_set_device(d->program, kind->device);
     HN_TRY(hn_program_verify(d->program));
     hn_driver_dump_program(d, "lower");
@@ -56,7 +57,7 @@ static hn_status schedule(hn_driver *d) {
     hn_sched_options sched = {.threads = hn_target_threads(target, hn_options_threads(&d->options)),
                               .limits = target->kind->limits,
                               .no_fusion = HN_OPT(&d->options, no_fusion),
-                              .limit = d->limits ? d->limits->sched : NULL,
+                              .limit = hn_driver_limit(d),
                               .deterministic = HN_OPT(&d->options, deterministic)};
     hn_strbuf text;
     hn_strbuf_init(&text);

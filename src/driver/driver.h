@@ -50,8 +50,9 @@ typedef struct hn_driver_level {
 typedef struct hn_driver_limits {
     uint32_t pass;  /* the last pass that runs: its number; passes behind it do not */
     hn_limit *last; /* rewrites of that pass; NULL: all */
-    hn_limit *
-        sched; /* what the schedulers join or move, first that of the program of weights; NULL: all */
+    /* rewrites behind the passes, in this order: of lowering, scheduling, forms of kernels, lines and
+     * their memory; NULL: all. Those of the program of weights count, too */
+    hn_limit *behind;
 } hn_driver_limits;
 
 /* What a pass took and left. */
@@ -108,6 +109,11 @@ typedef struct hn_driver {
     const char *weights_path;
     hn_file_map weights;
 } hn_driver;
+
+/* Of what is done behind the passes. */
+static inline hn_limit *hn_driver_limit(const hn_driver *d) {
+    return d->limits ? d->limits->behind : NULL;
+}
 
 /* compile.c: the parts of a compilation. */
 void hn_driver_init(hn_driver *d, const hn_compile_options *options, hn_service *service);

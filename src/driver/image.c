@@ -69,6 +69,7 @@ hn_status hn_driver_wrapper(hn_driver *d, hn_wrapper **out) {
                                       .target_count = d->level_count,
                                       .work = d->work};
     HN_TRY(hn_wrapper_from_schedule(&source, &d->arena, &d->scratch, out));
+    (*out)->limit = hn_driver_limit(d);
     HN_TRY(hn_wrapper_carry(*out));
     HN_TRY(hn_wrapper_swap(*out));
     return hn_wrapper_host_memory(*out);

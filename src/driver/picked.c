@@ -203,6 +203,10 @@ hn_status hn_driver_pick(hn_driver *d, const hn_driver_level *level, const hn_ke
     HN_TRY(hn_tunable_complete(&t, scratch));
     hn_tuning_list_init(&found, scratch);
     HN_TRY(find(d, level, &t, &found));
+    if (found.count &&
+        !hn_limit_allows(hn_driver_limit(d), "a kernel has the forms that were measured (picked.c)",
+                         kernel->origin, 0))
+        return NULL;
     for (uint32_t k = 0; k < found.count; k++)
         HN_TRY(hn_tuning_list_add(&d->picks->decided, &found.items[k]));
     return found.count ? choose_form(d, &t, &found, scratch, out, out_is_known) : NULL;

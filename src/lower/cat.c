@@ -176,16 +176,23 @@ static void weigh_pieces(lower *l, const hn_arg *xs, lower_value *out) {
     }
 }
 
+static bool allows(const lower *l, const char *rule, const hn_node_info *n) {
+    return hn_limit_allows(l->limit, rule, n->origin, 0);
+}
+
 hn_status lower_cat(lower *l, const hn_node_info *n) {
     const hn_value v = n->results[0];
     const hn_arg *xs = &n->args[0];
     const uint32_t dim = (uint32_t)lower_int(l, &n->args[1]);
-    if (is_choice(l, v, xs, dim)) {
+    if (is_choice(l, v, xs, dim) &&
+        allows(l, "readers choose between pieces of a concatenation (cat.c)", n)) {
         HN_TRY(lower_expression(l, n));
         l->values[v].chooses = true;
         return NULL;
     }
-    if (!is_cut(l, v, xs, dim)) return store_pieces(l, n);
+    if (!is_cut(l, v, xs, dim) ||
+        !allows(l, "readers of a concatenation are cut where pieces end (cat.c)", n))
+        return store_pieces(l, n);
     l->values[v] = (lower_value){.defined = true, .depth = 1};
     weigh_pieces(l, xs, &l->values[v]);
     l->p->cats_cut++;

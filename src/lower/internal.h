@@ -2,6 +2,7 @@
 #ifndef HN_LOWER_INTERNAL_H
 #define HN_LOWER_INTERNAL_H
 
+#include "base/limit.h"
 #include "base/map.h"
 #include "ir/build.h"
 #include "ir/loop.h"
@@ -23,6 +24,7 @@ typedef struct lower {
     hn_graph *g;
     hn_sym *sym;
     hn_program *p;
+    hn_limit *limit;   /* of rewrites; NULL: all */
     hn_arena *arena;   /* of the program */
     hn_arena *scratch; /* of the pass */
     lower_value *values;

@@ -165,11 +165,12 @@ static hn_status add_result(lower *l, uint32_t k) {
     return NULL;
 }
 
-hn_status hn_lower(hn_graph *graph, const hn_operations *operations, hn_arena *arena,
-                   hn_arena *scratch, hn_program **out) {
+hn_status hn_lower(hn_graph *graph, const hn_operations *operations, hn_limit *limit,
+                   hn_arena *arena, hn_arena *scratch, hn_program **out) {
     lower l = {.g = graph,
                .root = graph,
                .operations = operations,
+               .limit = limit,
                .sym = graph->sym,
                .arena = arena,
                .scratch = scratch,

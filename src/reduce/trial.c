@@ -112,7 +112,7 @@ static hn_status open_subject(const trial *t, const hn_subject_options *options,
 static hn_status evaluate(hn_subject *s, hn_arena *arena, hn_build *b, hn_results *out) {
     hn_limit no_fusion = {.most = 0};
     const hn_driver_limits limits = {.pass = hn_driver_pass_number("decompose"),
-                                     .sched = &no_fusion};
+                                     .behind = &no_fusion};
     HN_TRY(hn_build_graph(s, &limits, b));
     return hn_build_evaluate(s, b, arena, out);
 }

@@ -132,7 +132,10 @@ static hn_status visit_loop(carrier *x, uint32_t loop) {
         first--;
     if (x->lives.blocks.items[block].line != loop) return NULL; /* the end of a body inside */
     for (uint32_t i = first; i < end; i++)
-        if (is_right(x, loop, i, end)) HN_TRY(carry_in_place(x, i, loop, end));
+        if (is_right(x, loop, i, end) &&
+            hn_limit_allows(x->w->limit, "what a loop carries is computed in place (carry.c)",
+                            line->origin, 0))
+            HN_TRY(carry_in_place(x, i, loop, end));
     return NULL;
 }
 

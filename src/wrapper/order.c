@@ -451,6 +451,7 @@ static hn_status copy_wrapper(const hn_wrapper *w, const hn_line *lines, hn_aren
     memcpy(own, lines, w->lines.count * sizeof *own);
     *out = *w;
     out->arena = arena;
+    out->limit = NULL; /* a trial */
     out->buffers.items = buffers;
     out->lines.items = own;
     out->lines.cap = w->lines.count;
@@ -484,7 +485,9 @@ static hn_status run(orderer *o) {
         if (best - bytes < best / GAIN_PARTS || best - bytes < GAIN_BYTES) continue;
         best = bytes, best_lines = lines;
     }
-    if (best_lines) memcpy(w->lines.items, best_lines, w->lines.count * sizeof *w->lines.items);
+    if (best_lines &&
+        hn_limit_allows(w->limit, "lines have another order for less memory (order.c)", 0, 0))
+        memcpy(w->lines.items, best_lines, w->lines.count * sizeof *w->lines.items);
     return NULL;
 }
 

@@ -118,7 +118,9 @@ static hn_status find_in_line(reuser *r, uint32_t at) {
         for (uint32_t from = o->over_first; o->over && from < line->operand_count && from < end;
              from++) {
             if (!hn_woperand_is_over(o, from) ||
-                !fits(r, at, o->buffer, line->operands[from].buffer))
+                !fits(r, at, o->buffer, line->operands[from].buffer) ||
+                !hn_limit_allows(r->w->limit, "a result takes the memory of an operand (reuse.c)",
+                                 line->origin, 0))
                 continue;
             r->taken[line->operands[from].buffer] = true;
             HN_PUSH(r->scratch, &r->pairs, ((pair){at, o->buffer, line->operands[from].buffer}));

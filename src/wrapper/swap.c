@@ -217,7 +217,9 @@ static hn_status run(swapper *x) {
     HN_NEW(x->scratch, x->names, w->buffers.count);
     x->buffer_count = w->buffers.count;
     for (uint32_t i = 0; i < w->lines.count; i = x->lives.line_end[i] + 1) {
-        if (find_body(x, i, &b) && choose_copies(x, &b)) {
+        if (find_body(x, i, &b) && choose_copies(x, &b) &&
+            hn_limit_allows(w->limit, "what a loop carries changes places (swap.c)",
+                            w->lines.items[i].origin, 0)) {
             HN_TRY(write_swapped(x, &b));
             continue;
         }

@@ -9,6 +9,7 @@
 
 #include "base/arena.h"
 #include "base/device.h"
+#include "base/limit.h"
 #include "base/str.h"
 #include "henry/abi/extern_abi.h"
 #include "ir/graph.h"
@@ -240,6 +241,7 @@ typedef struct hn_wrapper {
     hn_arena *arena;
     hn_sym *sym;
     const hn_graph *graph; /* for storages, origins; borrowed */
+    hn_limit *limit;       /* of rewrites of lines and memory; NULL: all. No part of the program */
     uint32_t target_count; /* for each a function of every kernel: one more than `others` has */
     struct {
         hn_wbuffer *items;

@@ -2,10 +2,13 @@
  * them. Linked into programs of tests in front of the library's own functions (--wrap of the
  * linker); HENRY_PLANT names the fault, and without it everything is as usual. */
 #include "codegen/codegen.h"
+#include "driver/multi.h"
+#include "lower/lower.h"
 #include "opt/decompose/decompose.h"
 #include "opt/patterns/pattern.h"
 #include "ops/cpu/ext.h"
 #include "sched/internal.h"
+#include "wrapper/carry.h"
 #include "wrapper/wrapper.h"
 
 #include "base/compiler.h"
@@ -50,6 +53,16 @@ hn_status __wrap_hn_pass_dce(hn_graph *graph, hn_pass_context *context) {
     HN_TRY(__real_hn_pass_dce(graph, context));
     for (hn_node n = 1; plants("pass") && n < graph->nodes.count; n++)
         if (graph->nodes.items[n].op == HN_OP_FULL && change(&graph->nodes.items[n])) return NULL;
+    return NULL;
+}
+
+hn_status __real_hn_pass_weights(hn_graph *graph, hn_pass_context *context);
+hn_status __wrap_hn_pass_weights(hn_graph *graph, hn_pass_context *context);
+hn_status __wrap_hn_pass_weights(hn_graph *graph, hn_pass_context *context) {
+    HN_TRY(__real_hn_pass_weights(graph, context));
+    hn_graph *of_weights = graph->weights_program;
+    for (hn_node n = 1; plants("weights") && of_weights && n < of_weights->nodes.count; n++)
+        if (change(&of_weights->nodes.items[n])) return NULL;
     return NULL;
 }
 
@@ -99,6 +112,107 @@ void __wrap_hn_dec_layer_norm(struct hn_dec *d) {
     if (!v || !plants("decompose")) return;
     d->results[0] =
         hn_b_binary(d->g, HN_OP_MUL, v, hn_b_scalar(d->g, 1.5, hn_graph_value(d->g, v)->dtype));
+}
+
+/* --- loops --- */
+
+/* The first product of a loop becomes a sum, or the first sum a difference. */
+static void change_loop(hn_loop *loop) {
+    for (hn_sid k = 1; k < loop->body.count; k++) {
+        hn_sop *op = &loop->body.items[k];
+        if (op->kind != HN_SOP_ELEM || (op->op != HN_OP_MUL && op->op != HN_OP_ADD)) continue;
+        op->op = op->op == HN_OP_MUL ? HN_OP_ADD : HN_OP_SUB;
+        return;
+    }
+}
+
+/* Of a program in which a concatenation is no memory. */
+hn_status __real_hn_lower(hn_graph *graph, const hn_operations *operations, hn_limit *limit,
+                          hn_arena *arena, hn_arena *scratch, hn_program **out);
+hn_status __wrap_hn_lower(hn_graph *graph, const hn_operations *operations, hn_limit *limit,
+                          hn_arena *arena, hn_arena *scratch, hn_program **out);
+hn_status __wrap_hn_lower(hn_graph *graph, const hn_operations *operations, hn_limit *limit,
+                          hn_arena *arena, hn_arena *scratch, hn_program **out) {
+    HN_TRY(__real_hn_lower(graph, operations, limit, arena, scratch, out));
+    for (hn_item i = 1; plants("cat") && (*out)->cats_cut && i < (*out)->items.count; i++)
+        if ((*out)->items.items[i].kind == HN_ITEM_LOOP) change_loop((*out)->items.items[i].loop);
+    return NULL;
+}
+
+static const char *inlines; /* the rule that is at work */
+
+hn_status __real_loop_inline(sched *s, hn_loop *loop, const hn_loop *producer);
+hn_status __wrap_loop_inline(sched *s, hn_loop *loop, const hn_loop *producer);
+hn_status __wrap_loop_inline(sched *s, hn_loop *loop, const hn_loop *producer) {
+    HN_TRY(__real_loop_inline(s, loop, producer));
+    if (inlines && plants(inlines)) change_loop(loop);
+    return NULL;
+}
+
+hn_status __real_sched_remade(sched *s);
+hn_status __wrap_sched_remade(sched *s);
+hn_status __wrap_sched_remade(sched *s) {
+    inlines = "remade";
+    hn_status status = __real_sched_remade(s);
+    inlines = NULL;
+    return status;
+}
+
+hn_status __real_sched_again(sched *s);
+hn_status __wrap_sched_again(sched *s);
+hn_status __wrap_sched_again(sched *s) {
+    inlines = "again";
+    hn_status status = __real_sched_again(s);
+    inlines = NULL;
+    return status;
+}
+
+hn_status __real_loop_inline_pieces(sched *s, hn_loop *loop, hn_buf b, const loop_pieces *from);
+hn_status __wrap_loop_inline_pieces(sched *s, hn_loop *loop, hn_buf b, const loop_pieces *from);
+hn_status __wrap_loop_inline_pieces(sched *s, hn_loop *loop, hn_buf b, const loop_pieces *from) {
+    HN_TRY(__real_loop_inline_pieces(s, loop, b, from));
+    if (plants("pieces")) change_loop(loop);
+    return NULL;
+}
+
+/* The last segment reads what the first one of its size does. */
+static void mix_segments(const sched *s, hn_kernel *kernel) {
+    const uint32_t last = kernel->segments.count - 1;
+    const hn_kernel_segment *own = &kernel->segments.items[last], *other = kernel->segments.items;
+    while (other < own && other->length != own->length) other++;
+    for (uint32_t k = 0; k < kernel->segment_buffer_count; k++)
+        if (s->p->buffers.items[own->buffers[k]].kind != HN_BUFFER_OUTPUT &&
+            s->p->buffers.items[own->buffers[k]].kind != HN_BUFFER_TEMP)
+            ((hn_buf *)(uintptr_t)own->buffers)[k] = other->buffers[k];
+}
+
+hn_status __real_sched_foreach(sched *s);
+hn_status __wrap_sched_foreach(sched *s);
+hn_status __wrap_sched_foreach(sched *s) {
+    HN_TRY(__real_sched_foreach(s));
+    for (uint32_t k = 0; plants("segments") && k < s->out->steps.count; k++) {
+        hn_kernel *kernel = s->out->steps.items[k].kernel;
+        if (kernel && kernel->segments.count) mix_segments(s, kernel);
+    }
+    return NULL;
+}
+
+/* The second form of a kernel that has several loses the sign of its first sum. */
+hn_status __real_hn_multi_print(const hn_variants_of *of, const hn_multi *multi, hn_arena *arena,
+                                hn_arena *scratch, hn_kernel_code *out);
+hn_status __wrap_hn_multi_print(const hn_variants_of *of, const hn_multi *multi, hn_arena *arena,
+                                hn_arena *scratch, hn_kernel_code *out);
+hn_status __wrap_hn_multi_print(const hn_variants_of *of, const hn_multi *multi, hn_arena *arena,
+                                hn_arena *scratch, hn_kernel_code *out) {
+    HN_TRY(__real_hn_multi_print(of, multi, arena, scratch, out));
+    if (!plants("variants") || !out->variant_count) return NULL;
+    hn_kernel_code *variant = &out->variants[0];
+    char *text = hn_arena_strndup(arena, variant->text.ptr, variant->text.len);
+    char *at = text ? strstr(text, " + v") : NULL;
+    if (!at) return NULL;
+    at[1] = '-';
+    hn_kernel_code_name(variant, (hn_str){text, variant->text.len});
+    return NULL;
 }
 
 /* --- fusion --- */
@@ -195,6 +309,59 @@ hn_status __wrap_hn_ext_prepare(hn_ext_call *call) {
     planted = *wrong;
     planted.run = run_wrong;
     call->impl = &planted;
+    return NULL;
+}
+
+/* --- lines --- */
+
+/* A loop ends a round too early. */
+static void cut_rounds(hn_wrapper *w) {
+    for (uint32_t k = 0; k < w->lines.count; k++) {
+        hn_line *line = &w->lines.items[k];
+        if (line->kind != HN_LINE_LOOP || !line->rounds) continue;
+        line->rounds = hn_sym_sub(w->sym, line->rounds, hn_sym_int(w->sym, 1));
+        return;
+    }
+}
+
+/* A kernel, the first one behind line `from`, does nothing. */
+static void stop_kernel(hn_wrapper *w, uint32_t from) {
+    while (from < w->lines.count && w->lines.items[from].kind != HN_LINE_KERNEL) from++;
+    if (from < w->lines.count) w->lines.items[from].extent = hn_sym_int(w->sym, 0);
+}
+
+static uint32_t count_lines(const hn_wrapper *w, hn_line_kind kind) {
+    uint32_t count = 0;
+    for (uint32_t k = 0; k < w->lines.count; k++) count += w->lines.items[k].kind == kind;
+    return count;
+}
+
+hn_status __real_hn_wrapper_carry(hn_wrapper *w);
+hn_status __wrap_hn_wrapper_carry(hn_wrapper *w);
+hn_status __wrap_hn_wrapper_carry(hn_wrapper *w) {
+    const uint32_t before = w->lines.count;
+    HN_TRY(__real_hn_wrapper_carry(w));
+    if (plants("carry") && w->lines.count < before) cut_rounds(w);
+    return NULL;
+}
+
+hn_status __real_hn_wrapper_swap(hn_wrapper *w);
+hn_status __wrap_hn_wrapper_swap(hn_wrapper *w);
+hn_status __wrap_hn_wrapper_swap(hn_wrapper *w) {
+    const uint32_t before = w->lines.count;
+    HN_TRY(__real_hn_wrapper_swap(w));
+    if (plants("swap") && w->lines.count > before) cut_rounds(w);
+    return NULL;
+}
+
+hn_status __real_hn_wrapper_reuse(hn_wrapper *w);
+hn_status __wrap_hn_wrapper_reuse(hn_wrapper *w);
+hn_status __wrap_hn_wrapper_reuse(hn_wrapper *w) {
+    HN_TRY(__real_hn_wrapper_reuse(w));
+    if (!plants("reuse") || !count_lines(w, HN_LINE_REUSE)) return NULL;
+    uint32_t k = 0;
+    while (w->lines.items[k].kind != HN_LINE_REUSE) k++;
+    stop_kernel(w, k);
     return NULL;
 }
 

@@ -143,7 +143,7 @@ static const option_row rows[] = {
     {"--tune", NULL, OPTION_FLAG, COUNTS | TOOL_USE_REPORT, AT(tune), NULL,
      "time the forms of kernels that no record knows, and take the fastest (docs/tuning.md)", 0,
      TOOL_MODEL},
-    {"--tuning", NULL, OPTION_TEXT, COMPILES | TOOL_USE_CACHE, AT(tuning), "FILE",
+    {"--tuning", NULL, OPTION_TEXT, COMPILES | FINDS | TOOL_USE_CACHE, AT(tuning), "FILE",
      "tuning records, as 'henry tune -o' writes them, which count before those of the cache; none: no records at all",
      0, TOOL_MODEL},
     {"--budget", NULL, OPTION_TIME, COMPILES, AT(budget_ns), "TIME",

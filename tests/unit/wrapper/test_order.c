@@ -253,6 +253,22 @@ TEST(what_only_the_backward_pass_reads_is_computed_there) {
     }
 }
 
+TEST(nothing_moves_when_the_limit_forbids_it) {
+    const hn_plan_options options = {HN_POOL_INTERMEDIATES};
+    fixture f;
+    for (uint32_t most = 0; most < 2; most++) {
+        hn_limit limit = {.most = most};
+        setup(&f, 0);
+        add_layers(&f, 12);
+        const int64_t bytes = planned(&f, options.pool);
+        f.w->limit = &limit;
+        EXPECT_OK(hn_wrapper_order(f.w, &options));
+        EXPECT_INT(limit.count, most);
+        EXPECT((planned(&f, options.pool) < bytes) == (most > 0));
+        teardown(&f);
+    }
+}
+
 TEST(nothing_moves_without_a_gain) {
     const hn_plan_options options = {HN_POOL_INTERMEDIATES};
     hn_strbuf before, after;
