@@ -192,6 +192,10 @@ typedef struct hn_run_options {
      * given output may have the same memory: invalid-argument. NULL and 0: none */
     const uint32_t *donated;
     uint32_t donated_count;
+    /* To look at all of them: of each kernel that was compiled in several forms this one runs, counted
+     * from 1, or its last one if it has fewer. The first run with another number costs as much as one
+     * with new sizes. 0: the form that suits the sizes */
+    uint32_t form;
 } hn_run_options;
 
 /* hn_module_run with options; `options` may be NULL. A cancelled run ends within one step; on
@@ -465,8 +469,8 @@ typedef struct hn_step_info {
     int64_t device_ns;
     const struct hn_step_run *run; /* the library's own, for hn_step_operand_get */
     uint64_t call; /* number of the run, from 1, among those of the module that had hooks */
-    /* Of a kernel that was compiled in several forms: which one runs for the sizes of this run, of
-     * how many, and its form: "rows". Of others 0, 1 and "". */
+    /* Of a kernel that was compiled in several forms: which one runs in this run, of how many, and its
+     * form: "rows". Of others 0, 1 and "". */
     uint32_t variant, variant_count;
     const char *form;
     /* "": the steps of the model. "weights": those of hn_module_weights_program, which have numbers of

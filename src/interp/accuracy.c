@@ -13,9 +13,10 @@
 /* A line at work: its operands as they were before, and what it is to write in those it writes. */
 typedef struct work {
     const hn_line *line; /* NULL: none is at work */
-    uint32_t first;      /* the step at which it begins, */
-    uint32_t last;       /* and at whose end it is done */
-    uint32_t count;      /* operands */
+    hn_accuracy_row *row;
+    uint32_t first; /* the step at which it begins, */
+    uint32_t last;  /* and at whose end it is done */
+    uint32_t count; /* operands */
     hn_line_memory *memory;
     bool *is_own;     /* per operand: its memory is to be freed */
     bool is_computed; /* `memory` has the results */
@@ -29,8 +30,10 @@ struct hn_accuracy {
     hn_step_hook hook;
     uint32_t *lines; /* per step: its line */
     uint32_t step_count;
-    hn_accuracy_row *rows, *sorted; /* per step */
-    bool *has_run;
+    uint32_t forms;                 /* rows of a step, at most */
+    hn_accuracy_row *rows, *sorted; /* [step * forms + variant] */
+    bool *has_run;                  /* per row */
+    bool adds_forms;
     hn_ref_bindings at;
     hn_line whole; /* a call that is several kernels */
     work now;
@@ -46,9 +49,8 @@ static void end_work(hn_accuracy *a) {
     a->now = (work){0};
 }
 
-static void note_missing(hn_accuracy *a, uint32_t step, const char *why) {
-    hn_accuracy_row *row = &a->rows[step];
-    snprintf(row->missing, sizeof row->missing, "%s", why);
+static hn_accuracy_row *row_of(const hn_accuracy *a, const hn_step_info *step) {
+    return &a->rows[step->index * a->forms + (step->variant < a->forms ? step->variant : 0)];
 }
 
 /* The operand of a step that is this buffer of the program. */
@@ -83,6 +85,7 @@ static hn_status take_operand(hn_accuracy *a, const hn_step_info *step, uint32_t
             return NULL;
         }
     HN_TRY(find_operand(step, o->buffer, &operand, &number));
+    if (!operand.buffer && step->variant_count > 1) return NULL; /* another form takes it */
     if (!operand.buffer || !operand.has_shape)
         return HN_ERROR(HN_UNSUPPORTED, "the shape of operand %u is not known", k);
     memory->len = operand.data ? operand.bytes : 0;
@@ -123,7 +126,8 @@ static hn_status compute(hn_accuracy *a) {
 }
 
 /* The line of a step, or the whole call of which it is the first kernel; false: none begins here. */
-static hn_status choose_line(hn_accuracy *a, uint32_t step, bool *out_begins) {
+static hn_status choose_line(hn_accuracy *a, const hn_step_info *info, bool *out_begins) {
+    const uint32_t step = info->index;
     const hn_line *line = &a->w->lines.items[a->lines[step]];
     const hn_wmeaning *meaning = line->meaning;
     uint32_t last = a->lines[step];
@@ -136,7 +140,11 @@ static hn_status choose_line(hn_accuracy *a, uint32_t step, bool *out_begins) {
     }
     const char *missing = hn_line_reference_missing(line);
     if (missing) return HN_ERROR(HN_UNSUPPORTED, "%s", missing);
-    a->now = (work){.line = line, .first = step, .last = step, .count = line->operand_count};
+    a->now = (work){.line = line,
+                    .row = row_of(a, info),
+                    .first = step,
+                    .last = step,
+                    .count = line->operand_count};
     while (a->lines[a->now.last] != last) a->now.last++;
     a->now.memory = calloc(line->operand_count + 1u, sizeof *a->now.memory);
     a->now.is_own = calloc(line->operand_count + 1u, sizeof *a->now.is_own);
@@ -145,7 +153,7 @@ static hn_status choose_line(hn_accuracy *a, uint32_t step, bool *out_begins) {
 
 static hn_status begin_line(hn_accuracy *a, const hn_step_info *step) {
     bool begins = false;
-    if (!a->now.line) HN_TRY(choose_line(a, step->index, &begins));
+    if (!a->now.line) HN_TRY(choose_line(a, step, &begins));
     if (!a->now.line) return NULL;
     HN_TRY(take_operands(a, step));
     return step->index == a->now.last ? compute(a) : NULL;
@@ -181,14 +189,14 @@ static hn_status compare_operand(hn_accuracy *a, const hn_step_info *step, uint3
     hn_status status = hn_step_operand_read(step, number, got.bytes, (size_t)got.len);
     if (!status) {
         hn_compare_memory((hn_dtype)operand.type, got.bytes, a->now.memory[k].bytes, got.len, &c);
-        take_worse(&a->rows[a->now.first], &c, number, &operand);
+        take_worse(a->now.row, &c, number, &operand);
     }
     free(got.bytes);
     return status;
 }
 
 static hn_status end_line(hn_accuracy *a, const hn_step_info *step) {
-    hn_accuracy_row *row = &a->rows[a->now.first];
+    hn_accuracy_row *row = a->now.row;
     for (uint32_t k = 0; k < a->now.count; k++)
         if (a->now.line->operands[k].written && a->now.memory[k].bytes)
             HN_TRY(compare_operand(a, step, k));
@@ -251,7 +259,8 @@ static bool is_work(const hn_step_info *step) {
 /* What cannot be compared is told in its row; the run goes on. */
 static void note_failure(hn_accuracy *a, const hn_step_info *step, hn_status status) {
     if (!status) return;
-    note_missing(a, a->now.line ? a->now.first : step->index, hn_status_message(status));
+    hn_accuracy_row *row = a->now.line ? a->now.row : row_of(a, step);
+    snprintf(row->missing, sizeof row->missing, "%s", hn_status_message(status));
     hn_status_free(status);
     end_work(a);
 }
@@ -262,16 +271,30 @@ static bool is_later_part(const hn_accuracy *a, uint32_t step) {
     return meaning && meaning->call && meaning->number > 0;
 }
 
+static void describe(hn_accuracy *a, const hn_step_info *step, hn_accuracy_row *row) {
+    row->program = step->program;
+    row->step = step->index;
+    row->name = step->name, row->node = step->node, row->source = step->source;
+    row->variant = step->variant, row->variant_count = step->variant_count;
+    row->form = step->form;
+    row->is_picked = !a->adds_forms;
+    row->call = step->call;
+    a->has_run[row - a->rows] = !is_later_part(a, step->index);
+}
+
+/* From an earlier run; a step may run several times in one. */
+static bool is_known(const hn_accuracy_row *row, const hn_step_info *step) {
+    return row->call && row->call != step->call;
+}
+
 static hn_status before(void *user, const hn_step_info *step, uint64_t *note) {
     hn_accuracy *a = user;
     (void)note;
     if (step->kind == HN_MODULE_STEP_DEFINE) return define(a, step);
     if (!is_work(step)) return NULL;
-    hn_accuracy_row *row = &a->rows[step->index];
-    row->program = step->program;
-    row->step = step->index;
-    row->name = step->name, row->node = step->node, row->source = step->source;
-    a->has_run[step->index] = !is_later_part(a, step->index);
+    hn_accuracy_row *row = row_of(a, step);
+    if (a->adds_forms && is_known(row, step)) return NULL;
+    describe(a, step, row);
     note_failure(a, step, begin_line(a, step));
     return NULL;
 }
@@ -293,11 +316,18 @@ static hn_status number_steps(hn_accuracy *a) {
     if (a->step_count != hn_module_step_count(a->module))
         return HN_ERROR(HN_INVALID_ARGUMENT, "the module is of another program");
     HN_NEW(&a->arena, a->lines, a->step_count + 1);
-    HN_NEW(&a->arena, a->rows, a->step_count + 1);
-    HN_NEW(&a->arena, a->sorted, a->step_count + 1);
-    HN_NEW(&a->arena, a->has_run, a->step_count + 1);
-    for (uint32_t i = 0, step = 0; i < w->lines.count; i++)
-        if (hn_line_is_step(w->lines.items[i].kind)) a->lines[step++] = i;
+    a->forms = 1;
+    for (uint32_t i = 0, step = 0; i < w->lines.count; i++) {
+        const hn_line *line = &w->lines.items[i];
+        if (!hn_line_is_step(line->kind)) continue;
+        a->lines[step++] = i;
+        if (line->kind == HN_LINE_KERNEL && hn_line_variants(line) > a->forms)
+            a->forms = hn_line_variants(line);
+    }
+    const size_t rows = (size_t)a->step_count * a->forms + 1;
+    HN_NEW(&a->arena, a->rows, rows);
+    HN_NEW(&a->arena, a->sorted, rows);
+    HN_NEW(&a->arena, a->has_run, rows);
     return NULL;
 }
 
@@ -333,8 +363,13 @@ static int worst_first(const void *x, const void *y) {
     if (!a->calls != !b->calls) return a->calls ? -1 : 1;
     if (a->rel_ulp != b->rel_ulp) return a->rel_ulp > b->rel_ulp ? -1 : 1;
     if (a->max_ulp != b->max_ulp) return a->max_ulp > b->max_ulp ? -1 : 1;
-    return a->step < b->step ? -1 : a->step > b->step;
+    if (a->step != b->step) return a->step < b->step ? -1 : 1;
+    return a->variant < b->variant ? -1 : a->variant > b->variant;
 }
+
+uint32_t hn_accuracy_forms(const hn_accuracy *a) { return a->forms; }
+
+void hn_accuracy_add_forms(hn_accuracy *a) { a->adds_forms = true; }
 
 void hn_accuracy_sort(hn_accuracy_row *rows, uint32_t count) {
     qsort(rows, count, sizeof *rows, worst_first);
@@ -342,7 +377,7 @@ void hn_accuracy_sort(hn_accuracy_row *rows, uint32_t count) {
 
 const hn_accuracy_row *hn_accuracy_rows(hn_accuracy *a, uint32_t *out_count) {
     uint32_t count = 0;
-    for (uint32_t k = 0; k < a->step_count; k++)
+    for (uint32_t k = 0; k < a->step_count * a->forms; k++)
         if (a->has_run[k]) a->sorted[count++] = a->rows[k];
     hn_accuracy_sort(a->sorted, count);
     *out_count = count;

@@ -16,6 +16,12 @@ typedef struct hn_accuracy_row {
     uint32_t step;       /* of it */
     const char *name;    /* of the kernel or operation; as the next two the module's */
     const char *node, *source;
+    /* Of a kernel that was compiled in several forms, which have a row each: its number among
+     * `variant_count`, its name, and whether the sizes of the inputs pick it. Of others 0, 1, "". */
+    uint32_t variant, variant_count;
+    const char *form;
+    bool is_picked;
+    uint64_t call;     /* hn_step_info.call of the run that it is of */
     uint32_t calls;    /* that were compared */
     char missing[160]; /* why calls were not, of which this tells the last one; or "" */
     hn_dtype dtype;    /* of the operand with the largest error, as what follows */
@@ -39,6 +45,11 @@ typedef struct hn_accuracy hn_accuracy;
  * out-of-memory. */
 hn_status hn_accuracy_create(const hn_wrapper *w, hn_module *module, hn_tensor *const *inputs,
                              uint32_t input_count, hn_accuracy **out) HN_MUST_USE;
+/* How many forms the kernel has that has the most; 1: all have one. */
+uint32_t hn_accuracy_forms(const hn_accuracy *a);
+/* Runs from now on are there for other forms (hn_run_options.form): what has a row is not compared
+ * again. */
+void hn_accuracy_add_forms(hn_accuracy *a);
 /* Rows of the steps that have run so far and are kernels or operations; the worst first, behind them
  * those without a comparison. Owned by `a`, until the next call. */
 const hn_accuracy_row *hn_accuracy_rows(hn_accuracy *a, uint32_t *out_count);

@@ -275,11 +275,15 @@ static void set_variant(const binder *x, hn_run_step *out, uint32_t variant) {
     out->arg_count = call.arg_count;
 }
 
-/* Which variant of the step runs for these sizes. */
+/* Which variant of the step runs: for these sizes, or because the caller wants it. */
 static void pick_variant(const binder *x, hn_run_step *out) {
     const hnb_choice *choice = x->m->ways[out->index].choice;
-    if (choice)
-        set_variant(x, out, hn_bundle_choice_pick(x->b, choice, x->bound->values, x->bound->bad));
+    const uint32_t wanted = x->bound->form;
+    if (!choice) return;
+    const uint32_t count = choice->head.variant_count;
+    set_variant(x, out,
+                wanted ? (wanted < count ? wanted : count) - 1
+                       : hn_bundle_choice_pick(x->b, choice, x->bound->values, x->bound->bad));
 }
 
 /* What the table is asked to launch; nothing if the walk calls the kernel itself. */
@@ -576,6 +580,7 @@ hn_status hn_bound_create(hn_module *m, hn_context *c, hn_bound **out) {
     if (!bound) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for an execution context");
     hn_arena_init(&bound->arena);
     bound->threads = c->threads;
+    bound->form = c->form;
     binder x = {.m = m,
                 .b = &m->view,
                 .bound = bound,

@@ -156,11 +156,11 @@ void hn_contexts_forget(hn_module *m) {
     pthread_mutex_unlock(&m->lock);
 }
 
-/* Moves the bound with this key, for as many threads, to the front. */
+/* Moves the bound with this key, for as many threads and this form, to the front. */
 static bool find_bound(const hn_module *m, hn_context *c) {
     for (uint32_t k = 0; k < HN_CONTEXT_BOUNDS && c->bounds[k]; k++) {
         hn_bound *bound = c->bounds[k];
-        if (bound->threads != c->threads ||
+        if (bound->threads != c->threads || bound->form != c->form ||
             (m->key_count && memcmp(bound->key, c->key, m->key_count * sizeof *c->key) != 0))
             continue;
         for (; k > 0; k--) c->bounds[k] = c->bounds[k - 1];

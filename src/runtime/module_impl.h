@@ -239,7 +239,8 @@ typedef struct hn_bound_recordings {
 
 typedef struct hn_bound {
     hn_arena arena; /* of everything below */
-    int threads;    /* that steps are shared out to: of the calls that it serves */
+    int threads;    /* that steps are shared out to: of the calls that it serves, */
+    uint32_t form;  /* as is this: hn_run_options.form */
     int64_t *key;   /* sizes of all inputs and values of integer scalars, one after another */
     int64_t *symbols, *values;
     uint8_t *bad;             /* per node: the value is undefined */
@@ -324,6 +325,7 @@ typedef struct hn_context {
     void *stream;
     bool device_outputs; /* of the call: new outputs are on the device, which is not the host */
     int threads;         /* of the call: 1 to those of the module */
+    uint32_t form;       /* of the call: hn_run_options.form */
     hn_weights *weights; /* that the bounds were made for; one reference */
     hn_state *state;     /* of the call */
     /* per output of the bundle: its content, taken aside or fetched, during a call */

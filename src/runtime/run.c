@@ -228,6 +228,7 @@ static hn_status take_context(hn_module *m, const hn_run_options *options, hn_te
     c->device_outputs = options->device_outputs && m->place_count > 1;
     c->threads =
         options->threads > 0 && options->threads < m->threads ? options->threads : m->threads;
+    c->form = options->form;
     c->state = options->state ? options->state : m->state;
     c->inputs = inputs;
     c->outputs = outputs;

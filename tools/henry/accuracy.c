@@ -63,12 +63,23 @@ static hn_status collect_rows(subject *s) {
     return NULL;
 }
 
+/* The forms that the sizes do not pick: the run with form K is like the one before otherwise. */
+static hn_status run_forms(subject *s) {
+    const uint32_t forms = hn_accuracy_forms(s->accuracy);
+    hn_accuracy_add_forms(s->accuracy);
+    for (uint32_t form = 1; forms > 1 && form <= forms; form++)
+        HN_TRY(hn_module_run_with(s->model.module, &(hn_run_options){.form = form}, s->inputs,
+                                  s->input_count, s->outputs, s->output_count));
+    return NULL;
+}
+
 static hn_status run(subject *s) {
     HN_TRY(make_inputs(s));
     HN_TRY(run_weights(s));
     HN_TRY(hn_accuracy_create(hn_kept_driver(s->kept)->wrapper, s->model.module, s->inputs,
                               s->input_count, &s->accuracy));
     HN_TRY(hn_module_run(s->model.module, s->inputs, s->input_count, s->outputs, s->output_count));
+    HN_TRY(run_forms(s));
     HN_TRY(collect_rows(s));
     for (uint32_t k = 0; k < s->count; k++) {
         s->compared += s->rows[k].calls > 0;
@@ -86,9 +97,11 @@ static uint32_t rows_shown(const subject *s, int64_t otherwise) {
 
 static void print_where(const hn_accuracy_row *row, hn_strbuf *text) {
     hn_strbuf_printf(text, "%s", row->name);
+    if (*row->form) hn_strbuf_printf(text, " as %s", row->form);
     if (row->node[0]) hn_strbuf_printf(text, "  %s", row->node);
     if (row->source[0]) hn_strbuf_printf(text, " (%s)", row->source);
     if (*row->program) hn_strbuf_puts(text, ", program of weights");
+    if (!row->is_picked) hn_strbuf_puts(text, ", not picked for these sizes");
     hn_strbuf_putc(text, '\n');
 }
 
@@ -159,6 +172,12 @@ static void json_row(const hn_accuracy_row *row, tool_json *json) {
     tool_json_str(json, "name", row->name);
     tool_json_str(json, "node", row->node);
     tool_json_str(json, "source", row->source);
+    if (row->variant_count > 1) {
+        tool_json_str(json, "form", row->form);
+        tool_json_int(json, "variant", row->variant);
+        tool_json_int(json, "variants", row->variant_count);
+        tool_json_bool(json, "picked", row->is_picked);
+    }
     tool_json_int(json, "calls", row->calls);
     if (row->calls) json_errors(row, json);
     tool_json_str(json, "missing", row->missing[0] ? row->missing : NULL);

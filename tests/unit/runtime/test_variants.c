@@ -26,13 +26,13 @@ static const char *const three = INPUTS AND
 
 static float expected(uint32_t variant, float x) { return variant == 1 ? x : 2 * x; }
 
-/* Runs with s0 and s1, and checks all elements. */
-static void check_run(hn_module *m, int64_t s0, int64_t s1, uint32_t variant) {
+/* Runs with s0 and s1 in a form (0: that of the sizes), and checks all elements. */
+static void check_run_as(hn_module *m, uint32_t form, int64_t s0, int64_t s1, uint32_t variant) {
     float *x = calloc((size_t)(s0 + s1) + 1, sizeof *x);
     hn_tensor *out[1] = {NULL};
     for (int64_t k = 0; k < s0; k++) x[k] = (float)(k % 7) / 4;
     hn_tensor *in[2] = {F32(x, s0), F32(x, s1)};
-    EXPECT_OK(hn_module_run(m, in, 2, out, 1));
+    EXPECT_OK(hn_module_run_with(m, &(hn_run_options){.form = form}, in, 2, out, 1));
     const float *z = out[0] ? hn_tensor_data(out[0]) : NULL;
     for (int64_t k = 0; z && k < s0; k++)
         if (z[k] != expected(variant, x[k])) {
@@ -43,6 +43,10 @@ static void check_run(hn_module *m, int64_t s0, int64_t s1, uint32_t variant) {
     for (int k = 0; k < 2; k++) hn_tensor_release(in[k]);
     hn_tensor_release(out[0]);
     free(x);
+}
+
+static void check_run(hn_module *m, int64_t s0, int64_t s1, uint32_t variant) {
+    check_run_as(m, 0, s0, s1, variant);
 }
 
 static uint32_t variant_of(int64_t s0, int64_t s1) {
@@ -59,6 +63,28 @@ TEST(the_table_says_which) {
             for (int64_t s1 = 3; s1 < 36; s1 += s1 < 7 ? 1 : 13)
                 check_run(m, s0, s1, variant_of(s0, s1));
     check_run(m, 33, 33, 1), check_run(m, 100000, 0, 0), check_run(m, 33, 34, 0);
+    hn_module_release(m);
+}
+
+static hn_status note_variant(void *user, const hn_step_info *step, uint64_t *note) {
+    (void)note;
+    *(uint32_t *)user = step->variant;
+    return NULL;
+}
+
+/* Whatever the sizes are; in turns with runs in which these decide. */
+TEST(the_caller_says_which) {
+    uint32_t ran = 0;
+    hn_module *m = load_text(three, NULL);
+    EXPECT_OK(hn_module_hook_add(m, &(hn_step_hook){.before = note_variant, .user = &ran}));
+    for (int64_t s0 = 1; m && s0 < 36; s0 += 8)
+        for (uint32_t form = 1; form <= 5; form++) {
+            const uint32_t variant = form < 3 ? form - 1 : 2;
+            check_run_as(m, form, s0, 9, variant);
+            EXPECT_INT(ran, variant);
+            check_run(m, s0, 9, variant_of(s0, 9));
+            EXPECT_INT(ran, variant_of(s0, 9));
+        }
     hn_module_release(m);
 }
 
