@@ -5,7 +5,7 @@
  * environment variable HENRY_DEBUG_TENSORS and by hn_module_options.debug_tensors. The text is a
  * level and what restricts it, separated by commas:
  *
- *     stats,kernel=*softmax*,node=layers_3_*,arg=b12|x,calls=2-5,to=FILE,inf=ok
+ *     stats,kernel=*softmax*,node=layers_3_*,arg=b12|x,calls=2-5,to=FILE,inf=ok,nan=bad
  *
  * kernel, node and arg are patterns of hn_debug_options; several are separated by '|'.
  *
@@ -75,6 +75,7 @@ typedef struct hn_debug_options {
     const char *kernels, *nodes, *arguments;
     uint64_t first_call, last_call; /* runs by number, from 1; 0: no bound */
     bool ignore_inf;                /* infinities, as in masks, are no fault: only NaN is */
+    bool ignore_nan; /* NaN is no fault: only infinities are. Of the two, one is looked for */
     /* HN_DEBUG_SAVE: the folder, which must be given; it is made, or is empty. Else a file that
      * lines are added to; NULL: standard error, unless there is a sink */
     const char *path;

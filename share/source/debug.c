@@ -36,6 +36,7 @@ static debug_wanted read_wanted(void) {
         else if (strncmp(word, "node=", 5) == 0) snprintf(w.node, sizeof w.node, "%s", word + 5);
         else if (strncmp(word, "to=", 3) == 0) snprintf(w.folder, sizeof w.folder, "%s", word + 3);
         else if (strcmp(word, "inf=ok") == 0) w.ignore_inf = true;
+        else if (strcmp(word, "nan=ok") == 0) w.ignore_nan = true;
         else if (!is_level)
             fprintf(stderr,
                     "HENRY_DEBUG_TENSORS: an emitted model has no '%s'; it has names, stats, save, "
@@ -137,7 +138,7 @@ static void say(const model *m, const debug_step *s, const char *when, const deb
 static int check(model *m, const debug_wanted *w, const debug_tensor *t,
                  const hn_tensor_stats *stats) {
     char text[200] = "", where[300] = "";
-    if (!stats->nan_count && (!stats->inf_count || w->ignore_inf)) return 0;
+    if ((!stats->nan_count || w->ignore_nan) && (!stats->inf_count || w->ignore_inf)) return 0;
     FILE *out = fmemopen(text, sizeof text, "w");
     if (out) print_index(out, stats->first_bad, t->sizes, t->operand->rank);
     if (out) fclose(out);

@@ -11,7 +11,7 @@ enum { DEBUG_OFF, DEBUG_NAMES, DEBUG_STATS, DEBUG_SAVE, DEBUG_CHECK };
 /* What HENRY_DEBUG_TENSORS asks for. */
 typedef struct debug_wanted {
     int level;
-    bool ignore_inf;
+    bool ignore_inf, ignore_nan;
     char kernel[200], node[200]; /* patterns; "": all */
     char folder[600];            /* of SAVE */
 } debug_wanted;

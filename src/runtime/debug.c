@@ -229,6 +229,9 @@ static hn_status attach(hn_module *m, const hn_debug_options *options, bool may_
     if ((unsigned)options->level >= HN_DEBUG_LEVEL_COUNT)
         return HN_ERROR(HN_INVALID_ARGUMENT, "%d is no level of the tensor debugger",
                         (int)options->level);
+    if (options->ignore_inf && options->ignore_nan)
+        return HN_ERROR(HN_INVALID_ARGUMENT,
+                        "neither NaN nor infinities are a fault; leave out one of the two");
     hn_debug *d = calloc(1, sizeof *d);
     if (!d) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a debugger");
     *d = (hn_debug){.m = m,

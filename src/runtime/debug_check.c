@@ -10,11 +10,13 @@ bool hn_debug_has_bad(hn_scalar_type type) {
 }
 
 static bool is_bad(const hn_debug *d, const hn_tensor_stats *s) {
-    return s->nan_count || (s->inf_count && !d->options.ignore_inf);
+    return (s->nan_count && !d->options.ignore_nan) || (s->inf_count && !d->options.ignore_inf);
 }
 
 bool hn_debug_check_reads(const hn_debug *d, const hn_tensor_stats *s, bool has_before) {
-    return is_bad(d, s) && (has_before || (d->options.ignore_inf && !isnan(s->first_bad_value)));
+    const bool is_ignored =
+        isnan(s->first_bad_value) ? d->options.ignore_nan : d->options.ignore_inf;
+    return is_bad(d, s) && (has_before || is_ignored);
 }
 
 /* The first element that is bad, in row-major order, and that is not as it was `before`, which may be

@@ -107,14 +107,14 @@ static hn_status read_calls(const char *text, hn_debug_options *out) {
                     "'calls' is '%s'; give the numbers of runs, from 1: 3, 2-5 or 2-", text);
 }
 
-static hn_status read_inf(const char *text, hn_debug_options *out) {
-    out->ignore_inf = strcmp(text, "ok") == 0;
-    if (out->ignore_inf || strcmp(text, "bad") == 0) return NULL;
-    return HN_ERROR(HN_INVALID_ARGUMENT, "'inf' is '%s'; give 'ok' or 'bad'", text);
+static hn_status read_fault(const char *key, const char *text, bool *out_ignored) {
+    *out_ignored = strcmp(text, "ok") == 0;
+    if (*out_ignored || strcmp(text, "bad") == 0) return NULL;
+    return HN_ERROR(HN_INVALID_ARGUMENT, "'%s' is '%s'; give 'ok' or 'bad'", key, text);
 }
 
 static hn_status read_pair(hn_str key, const char *value, hn_debug_options *out) {
-    static const char *const keys[] = {"kernel", "node", "arg", "to", "calls", "inf"};
+    static const char *const keys[] = {"kernel", "node", "arg", "to", "calls", "inf", "nan"};
     const char **const places[] = {&out->kernels, &out->nodes, &out->arguments, &out->path};
     for (size_t k = 0; k < HN_COUNT_OF(places); k++)
         if (hn_str_eq(key, hn_str_of(keys[k]))) {
@@ -122,7 +122,8 @@ static hn_status read_pair(hn_str key, const char *value, hn_debug_options *out)
             return NULL;
         }
     if (hn_str_eq(key, HN_STR("calls"))) return read_calls(value, out);
-    if (hn_str_eq(key, HN_STR("inf"))) return read_inf(value, out);
+    if (hn_str_eq(key, HN_STR("inf"))) return read_fault("inf", value, &out->ignore_inf);
+    if (hn_str_eq(key, HN_STR("nan"))) return read_fault("nan", value, &out->ignore_nan);
     return refuse("word of the tensor debugger", key, keys, HN_COUNT_OF(keys));
 }
 

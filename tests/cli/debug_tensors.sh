@@ -28,3 +28,10 @@ echo "wrong words"
 run "$data/nan_x.npy" --debug-tensors chek
 run "$data/nan_x.npy" --debug-tensors stats,kernals=x
 HENRY_DEBUG_TENSORS=all run "$data/nan_x.npy"
+echo "--check"
+run "$data/nan_x.npy" --check nan,inf && echo "finite"
+run "$data/nan_bad.npy" --check nan,inf
+run "$data/nan_bad.npy" --check nan
+run "$data/nan_bad.npy" --check inf || true
+run "$data/nan_bad.npy" --check NaN || true
+run "$data/nan_bad.npy" --check nan --debug-tensors stats || true

@@ -1,6 +1,7 @@
 /* model.c: from a path to a module: file kinds, compiling with a line of progress, loading. */
 #include "tool.h"
 
+#include "base/compiler.h"
 #include "base/device.h"
 #include "base/file.h"
 #include "base/trace.h"
@@ -163,8 +164,31 @@ static int check_tuning(const char *command, const tool_options *options) {
                    : tool_options_check_with(command, options, "--budget", tunes, "without --tune");
 }
 
+/* --check as a text of the debugger; NULL: it is no such word. */
+static const char *check_text(const char *check) {
+    static const struct {
+        const char *check, *text;
+    } rows[] = {{"nan", "check,inf=ok"},
+                {"inf", "check,nan=ok"},
+                {"nan,inf", "check"},
+                {"inf,nan", "check"}};
+    for (size_t k = 0; k < HN_COUNT_OF(rows); k++)
+        if (strcmp(check, rows[k].check) == 0) return rows[k].text;
+    return NULL;
+}
+
+static int check_elements(const char *command, const tool_options *options) {
+    if (!options->check) return 0;
+    if (!check_text(options->check))
+        return tool_usage(command, "--check needs nan, inf or nan,inf, not '%s'", options->check);
+    return tool_options_check_with(command, options, "--check", !options->debug_tensors,
+                                   "with --debug-tensors");
+}
+
 int tool_compile_check(const char *command, const tool_options *options) {
     char near[100];
+    const int refused = check_elements(command, options);
+    if (refused) return refused;
     if (pool_of(options) <= HN_MEMORY_POOL_COMBINED) return check_tuning(command, options);
     return tool_usage(command, "--pool needs none, intermediates, outputs or combined, not '%s'%s",
                       options->pool, tool_suggest(options->pool, pools, near));
@@ -215,7 +239,8 @@ void tool_load_options(const tool_options *options, hn_module_options *out) {
                                .load_all = options->load_all,
                                .device = options->device,
                                .device_graphs = options->cuda_graphs,
-                               .debug_tensors = options->debug_tensors,
+                               .debug_tensors = options->check ? check_text(options->check)
+                                                               : options->debug_tensors,
                                .pool_fill = options->pool_fill};
 }
 

@@ -33,8 +33,8 @@ typedef struct tool_options {
         hints;
     const char *output_dir, *output, *cache_dir, *cache_tag, *remote, *stats, *trace, *log,
         *model_name, *target, *emit, *dump_after, *forms;
-    const char *device, *weights, *weights_file, *language, *key, *debug_tensors, *compare, *kernel,
-        *pool, *memory_plan, *test, *pool_fill, *metric_tables, *metric_dir, *tuning;
+    const char *device, *weights, *weights_file, *language, *key, *debug_tensors, *check, *compare,
+        *kernel, *pool, *memory_plan, *test, *pool_fill, *metric_tables, *metric_dir, *tuning;
     /* -1: not given */
     int64_t threads, repeat, compile_threads, max_bytes, computed_weights, index, limit, time_limit,
         budget_ns;

@@ -171,6 +171,19 @@ TEST(a_check_names_kernel_tensor_index_and_node) {
     EXPECT_OK(run_scaled(m, x));
     hn_debug_detach(d);
     EXPECT_OK(run_scaled(m, bad));
+    /* nor is NaN, if infinities alone are looked for; but not neither */
+    EXPECT_OK(
+        hn_debug_attach(m, &(hn_debug_options){.level = HN_DEBUG_CHECK, .ignore_nan = true}, &d));
+    EXPECT_OK(run_scaled(m, bad));
+    x[1] = NAN, x[2] = INFINITY, x[7] = 0;
+    EXPECT_ERROR(run_scaled(m, x), HN_INVALID_ARGUMENT,
+                 "inf in b1 'x' at [0, 2]: of 8 elements (f32) 1 are NaN and 1 infinite");
+    hn_debug_detach(d);
+    EXPECT_ERROR(
+        hn_debug_attach(
+            m, &(hn_debug_options){.level = HN_DEBUG_CHECK, .ignore_nan = true, .ignore_inf = true},
+            &d),
+        HN_INVALID_ARGUMENT, "neither");
     hn_module_release(m);
 }
 
@@ -345,7 +358,7 @@ TEST(text_of_options_and_environment) {
         {"stat",
          "'stat' is no level of the tensor debugger (off, names, stats, save, check); did you mean 'stats'?"},
         {"stats,kernels=a",
-         "'kernels' is no word of the tensor debugger (kernel, node, arg, to, calls, inf); did you mean 'kernel'?"},
+         "'kernels' is no word of the tensor debugger (kernel, node, arg, to, calls, inf, nan); did you mean 'kernel'?"},
         {"stats,kernel", "'kernel' needs a value"},
         {"stats,calls=0", "'calls' is '0'"},
         {"stats,calls=3-2", "'calls' is '3-2'"},
