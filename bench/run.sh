@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # `make bench`: measures, prints the table of figures and keeps it in bench/RESULTS.md.
 #
-#     bench/run.sh [PART]...         kernels steps variants threads bundle service cache startup peers norms fusion roofline tuning optimizer report picks; default: all of them, then the table
+#     bench/run.sh [PART]...         kernels steps variants threads bundle service cache startup peers norms fusion roofline tuning optimizer report picks debugger; default: all of them, then the table
 #
 # The peers and the exported models need PyTorch and ONNX Runtime: HENRY_BENCH_PYTHON names a Python that has them;
 # otherwise a virtual environment is made below build/bench (gigabytes, once). HENRY_BENCH_MODELS names a folder for the
@@ -12,10 +12,10 @@ cd "$(dirname "$0")/.."
 build=${BUILD:-$PWD/build}
 work=$build/bench
 models=${HENRY_BENCH_MODELS:-$work/models}
-parts=${*:-kernels steps variants threads bundle service cache startup peers norms fusion roofline tuning optimizer report picks}
+parts=${*:-kernels steps variants threads bundle service cache startup peers norms fusion roofline tuning optimizer report picks debugger}
 mkdir -p "$work"
 for part in $parts; do
-    case $part in kernels | steps | variants | threads | bundle | service | cache | startup | peers | norms | fusion | roofline | tuning | optimizer | report | picks) ;; *) sed -n '2,4s/^# \{0,1\}//p' "$0" >&2; exit 2 ;; esac
+    case $part in kernels | steps | variants | threads | bundle | service | cache | startup | peers | norms | fusion | roofline | tuning | optimizer | report | picks | debugger) ;; *) sed -n '2,4s/^# \{0,1\}//p' "$0" >&2; exit 2 ;; esac
 done
 
 # Figures of a warm start are of this run, not of a cache that grew before it.
@@ -23,7 +23,7 @@ HENRY_CACHE_DIR=$(mktemp -d "${TMPDIR:-/tmp}/henry-bench-XXXXXX")
 export HENRY_CACHE_DIR
 trap 'rm -rf "$HENRY_CACHE_DIR"' EXIT
 
-needs_models() { case " $parts " in *" cache "* | *" startup "* | *" peers "* | *" norms "* | *" fusion "* | *" roofline "* | *" tuning "* | *" report "*) true ;; *) false ;; esac; }
+needs_models() { case " $parts " in *" cache "* | *" startup "* | *" peers "* | *" norms "* | *" fusion "* | *" roofline "* | *" tuning "* | *" report "* | *" debugger "*) true ;; *) false ;; esac; }
 
 find_python() {
     python=${HENRY_BENCH_PYTHON:-$work/venv/bin/python}
@@ -105,6 +105,9 @@ bench_report() {
     tools/setup.sh browser
     python3 bench/report.py --henry "$build/henry" --models "$models" -o "$work/report.json"
 }
+
+# Off, and statistics of every tensor, in turns with no debugger at all.
+bench_debugger() { "$build/bench_debugger" "$models/gpt2_124m/model.pt2" 2 >"$work/debugger.json"; }
 
 # Twenty minutes: every form of 42 kernels, 12 products, convolutions and attention, against the model's first guess.
 bench_picks() {

@@ -2,7 +2,7 @@
 
     table.py DIRECTORY -o RESULTS.md
 
-DIRECTORY holds kernels.jsonl, ceilings.jsonl, steps.json, variants.json, threads.json, bundle.json, service.json, cache.jsonl, startup.json, peers.jsonl, norms.jsonl, fusion.jsonl, roofline.json, tuning.jsonl and optimizer.json, as far as those parts have run. Prints the figures
+DIRECTORY holds kernels.jsonl, ceilings.jsonl, steps.json, variants.json, threads.json, bundle.json, service.json, cache.jsonl, startup.json, peers.jsonl, norms.jsonl, fusion.jsonl, roofline.json, tuning.jsonl, optimizer.json and debugger.json, as far as those parts have run. Prints the figures
 that were asked for, each beside what was measured; RESULTS.md gets these and the tables behind them.
 """
 
@@ -170,6 +170,13 @@ def optimizer_figures(o):
     yield what + "the same loop with the arithmetic of AdamW", "0.95", f"{o['of_hand']:.2f}", o["of_hand"] >= 0.95
 
 
+def debugger_figures(d):
+    what = f"tensor debugger, GPT-2 124M, {d['threads']} threads ({d['plain_ms']:.1f} ms a call): time more "
+    for name, most in (("off", 0.01), ("stats", 0.3)):
+        more = d[name + "_of_plain"] - 1
+        yield what + name, "0 %" if name == "off" else "30 %", f"{100 * more:.1f} %", more <= most
+
+
 def report_figures(report):
     gpt2, large = report["gpt2"], report["large"]
     yield f"report of GPT-2 124M ({gpt2['page_bytes'] / 1e6:.1f} MB), besides compiling and running", "300 ms", f"{gpt2['made_ms']:.0f} ms", gpt2["made_ms"] <= 300
@@ -191,7 +198,7 @@ def tuning_figures(tuning):
 
 
 def figures(results):
-    for name, function in (("startup", startup_figures), ("kernels", kernel_figures), ("ceilings", ceiling_figures), ("steps", step_figures), ("variants", variant_figures), ("threads", thread_figures), ("bundle", bundle_figures), ("service", service_figures), ("peers", peer_figures), ("norms", norm_figures), ("fusion", fusion_figures), ("tuning", tuning_figures), ("optimizer", optimizer_figures), ("report", report_figures)):
+    for name, function in (("startup", startup_figures), ("kernels", kernel_figures), ("ceilings", ceiling_figures), ("steps", step_figures), ("variants", variant_figures), ("threads", thread_figures), ("bundle", bundle_figures), ("service", service_figures), ("peers", peer_figures), ("norms", norm_figures), ("fusion", fusion_figures), ("tuning", tuning_figures), ("optimizer", optimizer_figures), ("report", report_figures), ("debugger", debugger_figures)):
         if results[name]:
             yield from ((what, asked, got, reached_text(asked, reached)) for what, asked, got, reached in function(results[name]))
 
@@ -345,7 +352,7 @@ def main():
     parser.add_argument("directory", type=pathlib.Path)
     parser.add_argument("-o", "--output", type=pathlib.Path, required=True)
     options = parser.parse_args()
-    files = {"kernels": "kernels.jsonl", "ceilings": "ceilings.jsonl", "steps": "steps.json", "variants": "variants.json", "threads": "threads.json", "bundle": "bundle.json", "service": "service.json", "cache": "cache.jsonl", "startup": "startup.json", "peers": "peers.jsonl", "norms": "norms.jsonl", "fusion": "fusion.jsonl", "roofline": "roofline.json", "tuning": "tuning.jsonl", "optimizer": "optimizer.json", "report": "report.json"}
+    files = {"kernels": "kernels.jsonl", "ceilings": "ceilings.jsonl", "steps": "steps.json", "variants": "variants.json", "threads": "threads.json", "bundle": "bundle.json", "service": "service.json", "cache": "cache.jsonl", "startup": "startup.json", "peers": "peers.jsonl", "norms": "norms.jsonl", "fusion": "fusion.jsonl", "roofline": "roofline.json", "tuning": "tuning.jsonl", "optimizer": "optimizer.json", "report": "report.json", "debugger": "debugger.json"}
     results = {name: load(options.directory, file) for name, file in files.items()}
     versions = options.directory / "versions.txt"
     options.output.write_text("\n".join(page(results, versions.read_text().strip() if versions.exists() else "")))
