@@ -87,8 +87,8 @@ typedef struct hn_compile_options {
     const hn_input_sizes *inputs;
     uint32_t input_count;
     /* name of a pass, or "import", "lower", "fusion" (rejected fusions), "sched", "codegen",
-     * "memory-svg", "memory-json" (the memory plan, of one kind of device): its result is passed to
-     * `dump` */
+     * "wrapper" (the program as wrapper IR), "plan" (the same with its memory plan), "memory-svg",
+     * "memory-json" (the plan alone, of one kind of device): its result is passed to `dump` */
     const char *dump_after;
     void (*dump)(void *context, const char *text);
     void *dump_context;

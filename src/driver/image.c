@@ -58,6 +58,19 @@ hn_status hn_driver_objects(hn_driver *d, hn_artifact **artifacts, hn_bundle_obj
     return NULL;
 }
 
+/* Before the plan: no line says where memory begins and ends. */
+static hn_status dump_wrapper(hn_driver *d, const hn_wrapper *w) {
+    const char *stage = HN_OPT(&d->options, dump_after);
+    hn_strbuf text;
+    if (!stage || strcmp(stage, "wrapper") != 0) return NULL;
+    hn_strbuf_init(&text);
+    hn_wrapper_print(w, &text);
+    hn_status status = hn_strbuf_status(&text);
+    if (!status) hn_driver_dump_text(d, stage, &text);
+    else hn_strbuf_deinit(&text);
+    return status;
+}
+
 hn_status hn_driver_wrapper(hn_driver *d, hn_wrapper **out) {
     hn_wrapper_target targets[HN_LEVELS_MAX];
     for (uint32_t l = 0; l < d->level_count; l++)
@@ -72,7 +85,8 @@ hn_status hn_driver_wrapper(hn_driver *d, hn_wrapper **out) {
     (*out)->limit = hn_driver_limit(d);
     HN_TRY(hn_wrapper_carry(*out));
     HN_TRY(hn_wrapper_swap(*out));
-    return hn_wrapper_host_memory(*out);
+    HN_TRY(hn_wrapper_host_memory(*out));
+    return dump_wrapper(d, *out);
 }
 
 /* Every level as a target. `features` has a buffer for each. */

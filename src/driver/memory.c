@@ -1,6 +1,7 @@
 /* memory.c: which options the memory planner gets, and the parts of it in order. */
 #include "driver/driver.h"
 
+#include "base/compiler.h"
 #include "base/trace.h"
 #include "wrapper/donate.h"
 #include "wrapper/order.h"
@@ -40,18 +41,28 @@ static hn_status donate(hn_driver *d, hn_wrapper *w) {
     return NULL;
 }
 
+/* Stages whose results are plans. */
+static const struct {
+    const char *stage;
+    hn_memory_plan_form form;
+} forms[] = {{"memory-svg", HN_MEMORY_PLAN_SVG},
+             {"memory-json", HN_MEMORY_PLAN_JSON},
+             {"plan", HN_MEMORY_PLAN_TEXT}};
+
 static hn_status dump(hn_driver *d, const hn_wrapper *w, const hn_memory_plan *plan) {
     const char *stage = HN_OPT(&d->options, dump_after);
     hn_strbuf text;
-    hn_memory_plan_form form = HN_MEMORY_PLAN_SVG;
-    if (!stage) return NULL;
-    if (strcmp(stage, "memory-json") == 0) form = HN_MEMORY_PLAN_JSON;
-    else if (strcmp(stage, "memory-svg") != 0) return NULL;
-    hn_strbuf_init(&text);
-    hn_status status = hn_memory_plan_print(w, plan, form, &text);
-    if (status) hn_strbuf_deinit(&text);
-    else hn_driver_dump_text(d, stage, &text);
-    return status;
+    for (size_t k = 0; stage && k < HN_COUNT_OF(forms); k++) {
+        if (strcmp(stage, forms[k].stage) != 0) continue;
+        hn_strbuf_init(&text);
+        hn_status status = hn_memory_plan_print(w, plan, forms[k].form, &text);
+        if (!status && forms[k].form == HN_MEMORY_PLAN_TEXT) hn_wrapper_print(w, &text);
+        if (!status) status = hn_strbuf_status(&text);
+        if (!status) hn_driver_dump_text(d, stage, &text);
+        else hn_strbuf_deinit(&text);
+        return status;
+    }
+    return NULL;
 }
 
 static hn_plan_options options_of(const hn_driver *d) {

@@ -1,4 +1,4 @@
-/* plan_print.c: a memory plan as a picture (SVG) and as JSON.
+/* plan_print.c: a memory plan as a picture (SVG), as JSON, and as comments of a text.
  *
  * The picture has a panel for each workspace and pool: offsets against lines of the program, a box
  * for each buffer from the line where its life begins to the one where it ends, the bytes that are
@@ -252,6 +252,12 @@ static void put_json_buffer(const plan_printer *p, hn_wbuf b) {
     hn_strbuf_putc(p->out, '}');
 }
 
+/* Whether the program makes the buffer, and uses it. */
+static bool is_made(const plan_printer *p, hn_wbuf b) {
+    const hn_wbuf_kind kind = p->w->buffers.items[b].kind;
+    return (hn_wbuf_is_inner(kind) || kind == HN_WBUF_OUTPUT) && p->boxes[b].is_used;
+}
+
 static void put_json(const plan_printer *p) {
     const char *separator = "";
     hn_strbuf_puts(p->out, "{\"summary\": \"");
@@ -268,14 +274,55 @@ static void put_json(const plan_printer *p) {
     hn_strbuf_puts(p->out, "],\n\"buffers\": [");
     separator = "";
     for (hn_wbuf b = 1; b < p->w->buffers.count; b++) {
-        const hn_wbuf_kind kind = p->w->buffers.items[b].kind;
-        const bool is_made = hn_wbuf_is_inner(kind) || kind == HN_WBUF_OUTPUT;
-        if (!is_made || !p->boxes[b].is_used) continue;
+        if (!is_made(p, b)) continue;
         hn_strbuf_puts(p->out, separator);
         put_json_buffer(p, b);
         separator = ",\n ";
     }
     hn_strbuf_puts(p->out, "]}\n");
+}
+
+/* ---- comments ---- */
+
+static void put_expr(const plan_printer *p, const char *before, hn_expr e, const char *after) {
+    hn_strbuf_puts(p->out, before);
+    hn_sym_print(p->w->sym, e, p->out);
+    hn_strbuf_puts(p->out, after);
+}
+
+static void put_memories(const plan_printer *p) {
+    for (uint32_t d = 0; d < HN_DEVICE_KIND_COUNT; d++) {
+        if (!hint(p, p->plan->workspaces[d])) continue;
+        hn_strbuf_printf(p->out, "# workspace on %s: ", hn_device_name((hn_device_kind)d));
+        put_expr(p, "", p->plan->workspaces[d], " bytes\n");
+    }
+    for (uint32_t k = 0; k < p->plan->pool_list.count; k++) {
+        const hn_wpool *pool = &p->plan->pool_list.items[k];
+        hn_strbuf_printf(p->out, "# pool %u on %s", k + 1, hn_device_name(pool->device));
+        if (pool->input) hn_strbuf_printf(p->out, ", the memory of b%u", pool->input);
+        put_expr(p, ": ", pool->bytes, " bytes\n");
+    }
+}
+
+static void put_place(const plan_printer *p, hn_wbuf b) {
+    const hn_memory_plan *plan = p->plan;
+    const bool is_placed = hn_wbuf_is_inner(p->w->buffers.items[b].kind) || plan->pools[b];
+    hn_strbuf_printf(p->out, "# b%u: ", b);
+    if (plan->slots[b]) hn_strbuf_printf(p->out, "slot %u", plan->slots[b]);
+    else if (is_placed && plan->pools[b]) hn_strbuf_printf(p->out, "pool %u", plan->pools[b]);
+    else hn_strbuf_puts(p->out, is_placed ? "workspace" : "memory of its own");
+    if (is_placed && plan->offsets[b]) put_expr(p, " at ", plan->offsets[b], "");
+    put_expr(p, ", ", p->w->buffers.items[b].bytes, " bytes");
+    hn_strbuf_printf(p->out, ", lines %u to %u\n", p->boxes[b].first, p->boxes[b].end);
+}
+
+static void put_comments(const plan_printer *p) {
+    hn_strbuf_puts(p->out, "# ");
+    put_summary(p);
+    hn_strbuf_putc(p->out, '\n');
+    put_memories(p);
+    for (hn_wbuf b = 1; b < p->w->buffers.count; b++)
+        if (is_made(p, b)) put_place(p, b);
 }
 
 hn_status hn_memory_plan_print(const hn_wrapper *w, const hn_memory_plan *plan,
@@ -287,6 +334,7 @@ hn_status hn_memory_plan_print(const hn_wrapper *w, const hn_memory_plan *plan,
     if (!status) status = find_panels(&p);
     if (!status && form == HN_MEMORY_PLAN_SVG) put_svg(&p);
     if (!status && form == HN_MEMORY_PLAN_JSON) put_json(&p);
+    if (!status && form == HN_MEMORY_PLAN_TEXT) put_comments(&p);
     hn_arena_deinit(&arena);
     return status ? status : hn_strbuf_status(out);
 }

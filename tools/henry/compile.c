@@ -40,7 +40,8 @@ typedef enum product {
 /* What the options ask for, or -1 after a message. */
 /* --dump-after takes stages and passes. */
 static int check_stage(const char *stage) {
-    static const char *const stages[] = {"import", "lower", "fusion", "sched", "codegen"};
+    static const char *const stages[] = {"import",  "lower",   "fusion", "sched",
+                                         "codegen", "wrapper", "plan"};
     const char *names[64] = {NULL};
     char near[100];
     uint32_t count = 0;
@@ -214,6 +215,7 @@ static char *safetensors_path(const char *bundle) {
 static int check_memory(const tool_options *o, int form) {
     if (tool_compile_check("compile", o)) return TOOL_USAGE;
     if (form != PRODUCT_DUMP || !(o->pool || o->donated.count)) return TOOL_OK;
+    if (o->dump_after && strcmp(o->dump_after, "plan") == 0) return TOOL_OK;
     return tool_usage("compile", "%s has no effect with %s", o->pool ? "--pool" : "--donate",
                       o->emit         ? "--emit c"
                       : o->dump_after ? "--dump-after"

@@ -4,6 +4,7 @@
 #include "unit/wrapper/plan_fixture.h"
 #include "wrapper/donate.h"
 #include "wrapper/order.h"
+#include "wrapper/plan_print.h"
 
 #include <stdlib.h>
 
@@ -97,6 +98,36 @@ TEST(bodies_share_memory) {
                   "  allocate b4\n  cond(b1 bool) {\n    allocate b2\n    call k1(out b2") != NULL);
     EXPECT(strstr(out.ptr, "    free b3\n  }\n  output") != NULL);
     hn_strbuf_deinit(&out);
+    teardown(&f);
+}
+
+/* Sizes stand as expressions in front of a text that is read back. */
+TEST(a_plan_as_comments_of_a_text) {
+    static const char text[] =
+        "wrapper { symbol size s in [1, 100] hint 8 buffer b1 : input f32[s] source 0 "
+        "buffer b2 : temp f32[s, 1024] bytes(4096*s) buffer b3 : output f32[s, 1024] bytes(4096*s) kernel k1 : object 0 "
+        "input \"x\" : f32[s] strides [1] in b1 call k1(b1 f32, out b2 f32) extent(1) "
+        "call k1(b2 f32, out b3 f32) extent(1) output tensor \"y\" : f32[s, 1024] strides [1024, 1] in b3 }";
+    fixture f;
+    hn_memory_plan plan;
+    hn_strbuf first, second;
+    setup(&f, 0);
+    hn_strbuf_init(&first);
+    hn_strbuf_init(&second);
+    EXPECT_OK(hn_wrapper_parse(&f.arena, f.sym, hn_str_of(text), &f.w));
+    EXPECT_OK(hn_wrapper_plan_with(f.w, &(hn_plan_options){.pool = HN_POOL_COMBINED}, &plan));
+    EXPECT_OK(hn_memory_plan_print(f.w, &plan, HN_MEMORY_PLAN_TEXT, &first));
+    EXPECT_STR(first.ptr, "# pool 65536 bytes, lower bound 65536 bytes, ratio 1.0000\n"
+                          "# pool 1 on cpu: 8192*s bytes\n"
+                          "# b2: pool 1 at 0, 4096*s bytes, lines 1 to 3\n"
+                          "# b3: pool 1 at 4096*s, 4096*s bytes, lines 3 to 5\n");
+    const size_t places = first.len;
+    hn_wrapper_print(f.w, &first);
+    EXPECT_OK(hn_wrapper_parse(&f.arena, f.sym, hn_strbuf_str(&first), &f.w));
+    hn_wrapper_print(f.w, &second);
+    EXPECT_STR(second.ptr, first.ptr + places);
+    hn_strbuf_deinit(&first);
+    hn_strbuf_deinit(&second);
     teardown(&f);
 }
 
