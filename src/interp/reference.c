@@ -273,7 +273,9 @@ const char *hn_line_reference_missing(const hn_line *line) {
     const hn_wmeaning *meaning = line->meaning;
     if (line->kind != HN_LINE_KERNEL && line->kind != HN_LINE_EXTERN)
         return "the line is no kernel and no call";
-    if (!meaning) return "nobody knows what the line is to compute: it was read from a text";
+    if (!meaning)
+        return "the line was read from a text, which does not say what its kernel computes; "
+               "interpret the program of a model";
     if (meaning->kernel) return NULL;
     if (meaning->count > 1) return "the kernel is a part of an operation";
     return hn_ext_impls[meaning->call->kind] ? NULL : "the operation has no reference";
