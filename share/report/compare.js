@@ -1,5 +1,10 @@
 /* What changed from an earlier report to a later one. */
 
+/* With their parameters, where both reports have these. */
+henry.formsOfPair = pair => !pair.before || !pair.after                   ? ["", ""]
+                            : pair.before.formName && pair.after.formName ? [pair.before.formName, pair.after.formName]
+                                                                          : [pair.before.form, pair.after.form];
+
 /* Steps that do the same nodes are the same; of several, in their order. */
 henry.pairSteps = (before, after) => {
     const key = step => step.kind + "\u0000" + step.nodes.map(origin => origin.node).join("\u0000") + (step.nodes.length ? "" : step.name);
@@ -14,11 +19,12 @@ henry.pairSteps = (before, after) => {
     for (const pair of pairs) {
         pair.ns = (pair.after && pair.after.ns || 0) - (pair.before && pair.before.ns || 0);
         pair.bytes = (pair.after && pair.after.bytes || 0) - (pair.before && pair.before.bytes || 0);
-        pair.form =
-            pair.before && pair.after && pair.before.form !== pair.after.form ? ` (${pair.before.form} \u2192 ${pair.after.form})` : "";
+        const [before, after] = henry.formsOfPair(pair);
+        pair.form = before !== after ? ` (${before} \u2192 ${after})` : "";
         pair.change = !pair.before                           ? "new"
                       : !pair.after                          ? "gone"
                       : pair.before.name !== pair.after.name ? "other text"
+                      : pair.form                            ? "other form"
                       : pair.bytes                           ? "other sizes"
                                                              : "same";
     }
@@ -66,6 +72,38 @@ henry.compareFields = (before, after) => {
     return rows;
 };
 
+/* Picks of the same kernel, by its digest, at the same sizes. */
+henry.comparePicks = (before, after) => {
+    const of = report =>
+        new Map((report.picks || [])
+                    .flatMap(pick => pick.records.map(record => [[pick.digest, pick.target, henry.recordSizes(record)].join("\u0000"),
+                                                          {pick, record, best: henry.pickOf(record)}])));
+    const a = of(before), b = of(after), rows = [];
+    for (const key of new Set([...a.keys(), ...b.keys()])) {
+        const old = a.get(key), now = b.get(key);
+        if (!old || !now || old.best.form !== now.best.form) rows.push({old, now, either: now || old});
+    }
+    return rows;
+};
+
+henry.renderPickChanges = (before, after) => {
+    const rows = henry.comparePicks(before, after);
+    if (!rows.length) return (after.picks || []).length ? [henry.note("Picks of tuning records are the same.")] : [];
+    const form = one => one ? henry.el("code", {}, one.best.form) : "\u2013",
+          time = one => one && one.best.samples ? henry.time(one.best.median_ns) : "\u2013";
+    return [henry.table(
+        [
+            {title: "kernel", value: row => row.either.pick.node},
+            {title: "target", value: row => row.either.pick.target},
+            {title: "sizes", value: row => henry.recordSizes(row.either.record)},
+            {title: "pick before", is_wide: true, show: row => form(row.old)},
+            {title: "measured before", is_number: true, show: row => time(row.old)},
+            {title: "pick after", is_wide: true, show: row => form(row.now)},
+            {title: "measured after", is_number: true, show: row => time(row.now)},
+        ],
+        rows, {caption: "picks of tuning records that differ"})];
+};
+
 henry.renderCompare =
     (before, after) => {
         const which = report => [report.path || report.title, report.made].filter(text => text).join(", ");
@@ -98,7 +136,7 @@ henry.renderCompare =
             section.append(henry.el("p", {},
                                `${henry.count(pairs.length - changed.length)} of ${
                                    henry.count(pairs.length)} steps are the same kernel for the same nodes; ${
-                                       ["other text", "other sizes", "new", "gone"]
+                                       ["other text", "other form", "other sizes", "new", "gone"]
                                            .map(word => `${changed.filter(pair => pair.change === word).length} ${word}`)
                                            .join(", ")}.`),
                 henry.table(
@@ -157,6 +195,7 @@ henry.renderCompare =
                                     .map(one => one.name + " " + one.nodes.map(origin => origin.node).join(" "))
                                     .join(" ")}`
                     }));
+        section.append(...henry.renderPickChanges(before, after));
         const fields = henry.compareFields(before, after);
         section.append(fields.length ? henry.table(
                                            [

@@ -63,6 +63,14 @@ henry.readEdges = report => {
     }
 };
 
+/* The form with its parameters: that of the call, of records of tuning, or the planner's first. Undefined: nobody says. */
+henry.formOf = (report, step) => {
+    const pick = report.pickByName.get(step.name), kernel = report.textByName.get(step.name);
+    if (step.picked) return step.picked;
+    if (pick) return pick.variants[0].form;
+    return kernel && kernel.forms && kernel.forms.length ? kernel.forms[0].name : undefined;
+};
+
 henry.readSteps = report => {
     const nodes = new Map();
     for (const node of report.nodes || [])
@@ -70,6 +78,9 @@ henry.readSteps = report => {
     report.nodeByName = nodes;
     report.textByName = new Map();
     for (const kernel of report.kernels || []) report.textByName.set(kernel.name, kernel);
+    report.pickByName = new Map();
+    for (const pick of report.picks || [])
+        for (const variant of pick.variants) report.pickByName.set(variant.name, pick);
     report.steps = report.program.steps;
     report.steps.forEach((step, index) => {
         step.index = index;
@@ -77,6 +88,7 @@ henry.readSteps = report => {
         const last = step.nodes[step.nodes.length - 1];
         step.node = last ? last.node : "";
         step.source = last ? last.source : "";
+        step.formName = henry.formOf(report, step);
         henry.readOperands(report, step);
         henry.readTraffic(report, step);
         henry.readTime(report, step);

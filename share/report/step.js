@@ -98,14 +98,42 @@ henry.stepOperands = (report, step) => henry.table(
 
 henry.stepText = (report, step) => {
     const code = step.kernel ? report.program.codes[step.kernel] : null;
-    const kernels = code ? code.code.map(one => report.textByName.get(one.symbol)).filter(one => one) : [];
+    /* of several forms the one that the sizes at hand take, which is not the one that the step is listed with */
+    const names = step.picked ? [step.name] : code ? code.code.map(one => one.symbol) : [];
+    const kernels = names.map(name => report.textByName.get(name)).filter(one => one);
     if (step.kind !== "kernel" && !kernels.length)
         return [henry.el("p", {class: "soft"}, "An operation that Henry has: there is no generated text.")];
     if (!kernels.length) return [henry.el("p", {class: "soft"}, "A bundle has no source text. Give henry report the model instead.")];
-    return kernels.flatMap(
-        kernel => [henry.el("h3", {}, `Source for ${kernel.target} (${kernel.language})`),
-            henry.el("pre", {tabindex: "0", "aria-label": "source text of " + kernel.name}, henry.el("code", {}, kernel.text)),
-    ]);
+    return [...kernels.flatMap(kernel => henry.kernelText(kernel)), ...kernels.flatMap(kernel => henry.otherTexts(report, kernel))];
+};
+
+henry.kernelText = kernel => [henry.el("h3", {}, `Source for ${kernel.target} (${kernel.language})`),
+    henry.el("pre", {tabindex: "0", "aria-label": "source text of " + kernel.name}, henry.el("code", {}, kernel.text))];
+
+/* Of a kernel in several forms those that run at other sizes: buttons that open them. */
+henry.otherTexts = (report, kernel) => {
+    const pick = report.pickByName.get(kernel.name);
+    const others = pick ? pick.variants.filter(one => one.name !== kernel.name && report.textByName.has(one.name)) : [];
+    if (!others.length) return [];
+    return [
+        henry.el("h3", {}, "Other forms of this kernel"),
+        henry.el("ul", {},
+            others.map(
+                one => henry.el("li", {},
+                    henry.el("button", {type: "button", class: "link", click: () => henry.openText(report, one.name, one.form)}, one.form),
+                    ` (${henry.variantSizes(pick, one)})`)))
+    ];
+};
+
+/* The text of a form, whether it ran or not. */
+henry.openText = (report, name, form) => {
+    const dialog = document.getElementById("step"), kernel = report.textByName.get(name);
+    henry.replace(dialog,
+        henry.el("div", {class: "head"}, henry.el("h2", {id: "step-title"}, "Form ", henry.el("code", {class: "soft"}, form)),
+            henry.el("button", {type: "button", click: () => dialog.close()}, "Close")),
+        kernel ? henry.kernelText(kernel) : henry.el("p", {class: "soft"}, "This report does not have its text."));
+    if (!dialog.open) dialog.showModal();
+    dialog.scrollTop = 0;
 };
 
 henry.openStep = (report, index) => {

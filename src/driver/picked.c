@@ -169,6 +169,7 @@ static hn_status choose_form(hn_driver *d, const hn_tunable *t, const hn_tuning_
     const hn_code code = hn_status_code(status);
     *out_is_known = !status;
     if (!status) mark_picked(out);
+    out->tuned = t->id.digest;
     if (code != HN_NOT_FOUND && code != HN_INVALID_ARGUMENT) return status;
     hn_log("tune", HN_LOG_WARN, "kernel '" HN_STR_FMT "' has no such form as it was tuned with: %s",
            HN_STR_ARG(t->name), hn_status_message(status));

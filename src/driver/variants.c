@@ -55,10 +55,14 @@ static hn_status name_kind(const char *shape, hn_arena *arena, hn_str *out) {
     return NULL;
 }
 
+hn_status hn_variant_name(const hn_form *form, hn_arena *arena, hn_form_name *out) {
+    *out = (hn_form_name){.parameters = hn_str_of(form->parameters ? form->parameters : "")};
+    return name_kind(form->shape ? form->shape : "form", arena, &out->name);
+}
+
 static hn_status describe(hn_form *form, double ns, hn_arena *arena, hn_variant *out) {
     *out = (hn_variant){.form = form, .ns = ns};
-    out->name.parameters = hn_str_of(form->parameters ? form->parameters : "");
-    return name_kind(form->shape ? form->shape : "form", arena, &out->name.name);
+    return hn_variant_name(form, arena, &out->name);
 }
 
 /* ---- forms ---- */

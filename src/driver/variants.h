@@ -98,6 +98,8 @@ hn_status hn_kernel_identify(const hn_variants_of *of, hn_arena *arena,
  * `arena`. */
 hn_status hn_variants_list(const hn_variants_of *of, const hn_ref_sizes *sizes, uint32_t most,
                            hn_arena *arena, hn_variants *out) HN_MUST_USE;
+/* What records of tuning call a form. Owns: the name lies in `arena`, parameters are the form's. */
+hn_status hn_variant_name(const hn_form *form, hn_arena *arena, hn_form_name *out) HN_MUST_USE;
 /* The form of that name. Errors: not-found when the kernel has no such form, with the kinds that it
  * has; invalid-argument for a parameter that the kind does not have, or out of its range. */
 hn_status hn_variant_named(const hn_variants_of *of, const hn_form_name *name, hn_arena *arena,

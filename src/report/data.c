@@ -209,6 +209,7 @@ hn_status hn_report_data(const hn_report_source *s, hn_strbuf *out) {
     if (s->driver) put_passes(s->driver, out);
     if (s->driver) hn_report_put_fusions(s->driver, out);
     if (s->driver) HN_TRY(hn_report_put_kernels(s->driver, out));
+    if (s->driver) HN_TRY(hn_report_put_picks(s->driver, out));
     if (s->trace.len) HN_TRY(put_trace(s->trace, out));
     hn_json_close_put(out, '}');
     return hn_strbuf_status(out);

@@ -4,6 +4,7 @@
 
 #include "base/arena.h"
 #include "base/map.h"
+#include "driver/variants.h"
 #include "ir/text.h"
 
 /* ---- nodes ---- */
@@ -119,9 +120,12 @@ typedef struct kernel_printer {
     hn_strmap seen; /* digests of texts */
 } kernel_printer;
 
-static void put_form(kernel_printer *p, const hn_form *form) {
+static hn_status put_form(kernel_printer *p, const hn_form *form) {
     const hn_form_record record = hn_form_record_of(form);
+    hn_form_name name;
+    HN_TRY(hn_variant_name(form, &p->arena, &name));
     hn_json_open_put(p->out, '{');
+    hn_report_put_form_name("name", &name, p->out);
     hn_json_int_put(p->out, "predicted_ns", (int64_t)record.cost.ns);
     hn_json_int_put(p->out, "loads", record.loads);
     hn_json_int_put(p->out, "stores", record.stores);
@@ -132,10 +136,11 @@ static void put_form(kernel_printer *p, const hn_form *form) {
     hn_json_int_put(p->out, "threads", record.threads);
     hn_json_bool_put(p->out, "is_vectorized", record.is_vectorized);
     hn_json_close_put(p->out, '}');
+    return NULL;
 }
 
-/* The forms that the planner expects to be the fastest; it has printed the first one that the
- * processor takes. */
+/* The forms that the planner expects to be the fastest. The kernel has the first one that the
+ * processor takes, unless records of tuning say another one. */
 static hn_status put_forms(kernel_printer *p, const hn_kernel *kernel) {
     hn_form *forms[FORMS_MOST];
     uint32_t count = 0;
@@ -144,13 +149,14 @@ static hn_status put_forms(kernel_printer *p, const hn_kernel *kernel) {
                                           &p->scratch, forms, &count);
     if (status) return status;
     hn_json_key_put(p->out, "forms"), hn_json_open_put(p->out, '[');
-    for (uint32_t k = 0; k < count; k++) put_form(p, forms[k]);
+    for (uint32_t k = 0; k < count; k++) HN_TRY(put_form(p, forms[k]));
     hn_json_close_put(p->out, ']');
     return NULL;
 }
 
-static hn_status put_kernel(kernel_printer *p, const hn_kernel_code *code,
-                            const hn_kernel *kernel) {
+/* `kernel` NULL: the planner is not asked. */
+static hn_status put_kernel(kernel_printer *p, const hn_kernel_code *code, const hn_kernel *kernel,
+                            bool is_picked) {
     hn_strbuf text;
     const hn_str digest = {(const char *)code->digest.bytes, sizeof code->digest.bytes};
     if (hn_strmap_get(&p->seen, digest)) return NULL;
@@ -162,6 +168,8 @@ static hn_status put_kernel(kernel_printer *p, const hn_kernel_code *code,
     hn_json_text_put(p->out, "target", hn_str_of(p->level->target.name));
     hn_json_text_put(p->out, "language", hn_str_of(p->level->target.kind->language));
     hn_json_text_put(p->out, "text", hn_strbuf_str(&text));
+    hn_json_bool_put(p->out, "is_picked", is_picked);
+    if (code->form) hn_json_text_put(p->out, "form", hn_str_of(code->form));
     p->out->failed |= text.failed;
     hn_strbuf_deinit(&text);
     if (kernel) HN_TRY(put_forms(p, kernel));
@@ -177,8 +185,11 @@ static hn_status put_level(kernel_printer *p) {
         const hn_step *step = &d->schedule.steps.items[k];
         const hn_kernel *kernel = step->kind == HN_STEP_KERNEL ? step->kernel : NULL;
         for (const hn_kernel_code *code = &p->level->step_kernels[k]; code && code->text.ptr;
-             code = code->next)
-            HN_TRY(put_kernel(p, code, kernel));
+             code = code->next) {
+            HN_TRY(put_kernel(p, code, kernel, code->is_picked));
+            for (uint32_t v = 0; v < code->variant_count; v++)
+                HN_TRY(put_kernel(p, &code->variants[v], NULL, code->is_picked));
+        }
     }
     return NULL;
 }

@@ -2,7 +2,7 @@
  * that opens from a disk.
  *
  * The object has `henry_report` (its version), `kind`, `path`, and what is known: `environment`,
- * `stats`, `metrics`, `program`, `nodes`, `kernels`, `run`, `trace`. Keys are only added.
+ * `stats`, `metrics`, `program`, `nodes`, `kernels`, `picks`, `run`, `trace`. Keys are only added.
  *
  * Threads: functions may be called at the same time with different arguments. */
 #ifndef HN_REPORT_REPORT_H

@@ -27,6 +27,27 @@ NAMED = """graph @named {
 }
 """
 
+# A sum whose form depends on the number of rows, and a softmax beside it.
+ROWS = """graph @rows {
+  symbol size s0 in [1, 100000] hint 64
+  input user %x : f32[s0, 100] "x"
+  %y = sum(%x, dims=[0], keepdim=false) at "down" "m.py:1"
+  %z = aten._softmax.default(%x, -1, false) : f32[s0, 100] at "soft" "m.py:2"
+  output user %y "y"
+  output user %z "z"
+}
+"""
+
+# A scan, whose columns another kernel sums: two loops that do not share one.
+APART = """graph @apart {
+  input user %x : f32[64, 1000] "x"
+  %s = aten.cumsum.default(%x, 1) : f32[64, 1000] at "scan" "m.py:1"
+  %t = aten.sum.dim_IntList(%s, [0]) : f32[1000] at "columns" "m.py:2"
+  output user %s "s"
+  output user %t "t"
+}
+"""
+
 # Nodes whose names would do harm in a page that took them for HTML.
 HOSTILE = """graph @hostile {
   input user %x : f32[8, 8] "</script><img src=x onerror=alert(1)>"
@@ -60,6 +81,36 @@ def opened(b, page):
     b.open(page)
     same(b.messages, [], "messages of the browser")
     same(b.requests, ["file://" + os.path.abspath(page)], "requests")
+
+
+def tuned_rows(page, *picks):
+    """A report of ROWS, with records that say which forms the sum has: of its set the picks[n]-th kind of vectors at the n-th size."""
+    with open("rows.hnir", "w") as file:
+        file.write(ROWS)
+    run("tune", "rows.hnir", "--hint", "s0=64,65536", "-o", "rows.json", "--no-cache", "-q")
+    with open("rows.json") as file:
+        records = {record["sizes"]["s0"]: record for record in map(json.loads, file) if record["kernel"] == "down"}
+    kept = []
+    for size, pick in zip((64, 65536), picks):
+        record, kinds = records[size], {}
+        for form in record["forms"]:
+            kinds.setdefault(re.search(r"vectors=\d+", form["parameters"])[0] if form["form"] == "columns" else None, form)
+        best = [form for kind, form in kinds.items() if kind][pick]
+        for form in record["forms"]:
+            form.update(median_ns=100 if form is best else 300, low_ns=99 if form is best else 290, high_ns=102 if form is best else 310, samples=9)
+            form.pop("dropped", None)
+        record["pick"] = f"{best['form']} {best['parameters']}"
+        kept.append(record)
+    with open("rows.json", "w") as file:
+        file.writelines(json.dumps(record, separators=(",", ":")) + "\n" for record in kept)
+    report(page, "rows.hnir", "--tuning", "rows.json", "--size", "s0=64")
+    return [record["pick"] for record in kept]
+
+
+def rows_of(b, caption):
+    """Texts of the cells of the table with these words in its caption."""
+    return b.evaluate(f"[...document.querySelectorAll('table')].filter(table => table.caption && table.caption.textContent.includes({json.dumps(caption)}))"
+                      ".flatMap(table => [...table.tBodies[0].rows].map(row => [...row.cells].map(cell => cell.textContent)))")
 
 
 def text_of(b, selector):
@@ -329,8 +380,63 @@ def test_compare(b):
     same(b.evaluate("Object.fromEntries(henry.shown.key).no_fusion"), "0", "the report before")
     b.wait("document.querySelectorAll('#environment').length")
     opened(b, report("same.html", "model.html", "--compare", "model.html"))
-    for word in ("No number differs", "Options, compiler and machine are the same", "0 other text, 0 other sizes, 0 new, 0 gone"):
+    for word in ("No number differs", "Options, compiler and machine are the same", "0 other text, 0 other form, 0 other sizes, 0 new, 0 gone"):
         check(word in text_of(b, "#changes"), f"changes of equal reports lack '{word}'")
+
+
+def test_picks(b):
+    """Records of tuning decide: the page has each form with its sizes and its text, and what was measured, apart from what is predicted."""
+    few, many = tuned_rows("rows.html", 0, 1)
+    opened(b, "rows.html")
+    variants = {row[2]: row for row in rows_of(b, "kernels in several forms")}
+    same(set(variants), {few, many}, "forms")
+    same((variants[few][3], variants[many][3]), ("s0 up to 2,048", "all other sizes"), "sizes of the forms")
+    same((variants[few][4], variants[many][4]), ("ran", "\u2013"), "the form for 64 rows ran")
+    picks = {row[2]: row for row in rows_of(b, "picks of tuning records")}
+    same(set(picks), {"s0 = 64", "s0 = 65,536"}, "sizes of the records")
+    for size, form in (("s0 = 64", few), ("s0 = 65,536", many)):
+        row = [text.replace("\u00a0", " ") for text in picks[size]]
+        same(row[3:7], [form, "100 ns", "99.0 ns to 102 ns", "9"], f"what was measured at {size}")
+        check(row[8].startswith("3.00 times that: "), f"the next best at {size}: {row[8]}")
+        same(row[9:], ["yes", "timed"], f"the pick at {size}")
+    deciders = {row[0]: row[4] for row in rows_of(b, "the planner has compared")}
+    same(sorted(deciders.values()), ["the planner", "tuning records"], "who decides")
+    check("predicts" in text_of(b, "#variants") and "predicted" in text_of(b, "#variants"), "predicted times are named so")
+    texts = b.evaluate("Object.fromEntries(henry.shown.kernels.map(kernel => [kernel.name, kernel.text]))")
+    for form in (few, many):
+        b.evaluate(f"[...document.querySelectorAll('#variants td button')].find(button => button.textContent === {json.dumps(variants[form][5])} && button.closest('table').caption.textContent.includes('several forms')).click()")
+        same(text_of(b, "#step pre"), texts[variants[form][5]], f"the text of {form}")
+        check(form in text_of(b, "#step-title"), "the form is named")
+        b.press("Escape")
+    b.evaluate("henry.openStep(henry.shown, henry.shown.steps.findIndex(step => step.node === 'down'))")
+    check("Other forms of this kernel" in text_of(b, "#step") and many in text_of(b, "#step"), "a step leads to its other forms")
+    check(few in text_of(b, "#step"), "the step says which form ran")
+    same(text_of(b, "#step pre"), texts[variants[few][5]], "its text is that of the form that ran")
+    b.press("Escape")
+    other, _ = tuned_rows("others.html", 1, 1)
+    opened(b, report("picks.html", "others.html", "--compare", "rows.html"))
+    changed = rows_of(b, "picks of tuning records that differ")
+    same([(row[3], row[5]) for row in changed if row[2] == "s0 = 64"], [(few, other)], "changed picks")
+    check(f"{few} \u2192 {other}" in text_of(b, "#changes"), "the step has another form, with its options")
+    opened(b, report("picks.html", "rows.html", "--compare", "rows.html"))
+    check("Picks of tuning records are the same." in text_of(b, "#changes"), "equal picks")
+
+
+def test_fusions(b):
+    """A refused fusion has its two nodes, why, and the bytes that it would have saved; the nodes lead to their steps."""
+    with open("apart.hnir", "w") as file:
+        file.write(APART)
+    object_ = json.loads(run("report", "apart.hnir", "--json").stdout)
+    refused = [one for one in object_["fusions"] if (one["first"], one["second"]) == ("scan", "columns")]
+    same([one["bytes"] for one in refused], [64 * 1000 * 4], "bytes that need not be read again")
+    opened(b, report("apart.html", "apart.hnir"))
+    rows = rows_of(b, "each of them")
+    same(rows, [["scan", "columns", refused[0]["sentence"], "256\u00a0kB"]], "fusions")
+    same(rows_of(b, "by reason"), [[refused[0]["reason"], refused[0]["sentence"], "1", "256\u00a0kB"]], "reasons")
+    check(refused[0]["sentence"] in run("compile", "apart.hnir", "--explain-fusion").stdout, "the same reason as --explain-fusion")
+    b.evaluate("[...document.querySelectorAll('#fusions button')].find(button => button.textContent === 'columns').click()")
+    check("columns" in text_of(b, "#step-title"), "a node leads to its step")
+    b.press("Escape")
 
 
 def test_hostile(b):

@@ -1,8 +1,9 @@
 /* test_report.c: pages of reports and the objects in them. */
-#include "unit/harness.h"
+#include "unit/driver/scheduled.h"
 
 #include "base/file.h"
-#include "report/report.h"
+#include "driver/picked.h"
+#include "report/internal.h"
 
 #include <string.h>
 
@@ -92,6 +93,77 @@ TEST(a_trace_is_one_value_that_browsers_read) {
     EXPECT(strstr(hn_strbuf_str(&out).ptr, "\"trace\":{\"traceEvents\":[{\"ph\":\"X\",\"ts\":1.5"));
     EXPECT_OK(hn_report_read(hn_strbuf_str(&out), &found));
     hn_strbuf_deinit(&out);
+}
+
+/* ---- picks ---- */
+
+/* As if records had decided: two forms were timed, a third is known by its name, and a fourth does not
+ * build. */
+static void pretend_picked(scheduled *x, uint32_t step) {
+    static hn_form_timing forms[] = {
+        {.form = {HN_STR("rows"), HN_STR("ahead=1")},
+         .median_ns = 300,
+         .low_ns = 290,
+         .high_ns = 310,
+         .samples = 7,
+         .predicted_ns = 50},
+        {.form = {HN_STR("rows"), HN_STR("ahead=2")},
+         .median_ns = 100,
+         .low_ns = 99,
+         .high_ns = 102,
+         .samples = 9},
+        {.form = {HN_STR("rows"), HN_STR("ahead=3")}},
+        {.form = {HN_STR("rows"), HN_STR("ahead=4")}, .dropped = HN_STR("does not build")}};
+    hn_driver_level *level = &x->d.levels[0];
+    hn_kernel_code *code = &level->step_kernels[step];
+    hn_tuning_record r = {.kernel = HN_STR("soft"),
+                          .digest = hn_digest_of("k", 1),
+                          .forms = forms,
+                          .form_count = 4,
+                          .pick = 1,
+                          .how = HN_TUNING_TIMED,
+                          .tool = HN_STR("test")};
+    EXPECT_OK(hn_driver_picks_device(&x->d, level, &r.device));
+    EXPECT_OK(hn_tuning_list_add(&x->d.picks->decided, &r));
+    r.device = HN_STR("name=another");
+    forms[1].samples = 1;
+    EXPECT_OK(hn_tuning_list_add(&x->d.picks->decided, &r));
+    forms[1].samples = 9;
+    code->is_picked = true;
+    code->tuned = r.digest;
+    code->form = "rows ahead=2";
+}
+
+TEST(picks_have_what_was_measured_on_this_device) {
+    const hn_compile_options options = {.target = "x86-64-v3", .threads = 2};
+    scheduled x;
+    for (int is_picked = 0; is_picked < 2; is_picked++) {
+        hn_strbuf out;
+        hn_strbuf_init(&out);
+        scheduled_begin(&x,
+                        "input user %x : f32[64, 100] \"x\"\n%y = aten._softmax.default(%x, -1, "
+                        "false) : f32[64, 100] at \"soft\" \"m.py:1\"\noutput user %y \"y\"",
+                        &options);
+        if (is_picked) pretend_picked(&x, 0);
+        hn_json_open_put(&out, '{');
+        EXPECT_OK(hn_report_put_picks(&x.d, &out));
+        hn_json_close_put(&out, '}');
+        const char *text = hn_strbuf_str(&out).ptr;
+        if (!is_picked) EXPECT_STR(text, "{\"picks\":[]}");
+        if (is_picked) {
+            EXPECT(strstr(text, "\"node\":\"soft\",\"target\":\"x86-64-v3\",\"digest\":\""));
+            EXPECT(strstr(text, "\"form\":\"rows ahead=2\"}],\"records\":[{\"sizes\":[],\"how\":"
+                                "\"timed\",\"tool\":\"test\",\"is_certain\":true,\"untimed\":1,"));
+            EXPECT(strstr(text, "{\"form\":\"rows ahead=1\",\"is_pick\":false,\"samples\":7,"
+                                "\"median_ns\":300,\"low_ns\":290,\"high_ns\":310,"
+                                "\"predicted_ns\":50}"));
+            EXPECT(strstr(text, "{\"form\":\"rows ahead=2\",\"is_pick\":true,\"samples\":9,"));
+            EXPECT(strstr(text, "\"dropped\":\"does not build\""));
+            EXPECT_INT(count_of(text, "\"tool\""), 1); /* not that of another device */
+        }
+        scheduled_end(&x);
+        hn_strbuf_deinit(&out);
+    }
 }
 
 TEST_MAIN
