@@ -194,7 +194,7 @@ static void sum_up(look *l, const hn_footprint *all) {
         if (!s->is_known) continue;
         s->lost_ns = s->ns > s->roof.ns ? s->ns - s->roof.ns : 0;
         r->ns += s->ns;
-        r->roof_ns += s->roof.ns;
+        r->roof_ns += s->ns - s->lost_ns;
         r->lost_ns += s->lost_ns;
         math_ns += s->roof.math_ns;
     }

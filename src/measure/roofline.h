@@ -27,7 +27,9 @@ typedef struct hn_roofline {
     uint32_t device_count;
     hn_roofline_step *steps; /* in the order of the run; owned */
     uint32_t count;
-    /* Sums of the steps whose work is known; time of those whose work is not. */
+    /* Sums of the steps whose work is known; time of those whose work is not. What is lost is the
+     * rest: ns = roof_ns + lost_ns, since a step that is faster than its ceilings, which were
+     * measured at another moment, counts with its own time in roof_ns, too. */
     double ns, roof_ns, lost_ns, unknown_ns;
     /* If all were one step: inputs and weights are read once, outputs written, and the same
      * operations done. */
