@@ -54,10 +54,16 @@ def ratio(row, field):
     return max(1.0, form["ratio"] / best["ratio"])
 
 
-def print_shares(what, rows, field):
+def shares(rows, field):
+    """Of all cells, in percent, those within each of SHARES; and the worst ratio."""
     ratios = [ratio(row, field) for row in rows]
-    shares = ", ".join(f"{100 * sum(r <= limit for r in ratios) / len(ratios):.1f} % within {round(100 * (limit - 1))} %" for limit in SHARES)
-    print(f"{what}: {len(ratios)} cells, {shares}, {max(ratios):.2f} at worst")
+    return [100 * sum(r <= limit for r in ratios) / len(ratios) for limit in SHARES], max(ratios)
+
+
+def print_shares(what, rows, field):
+    within, worst = shares(rows, field)
+    text = ", ".join(f"{share:.1f} % within {round(100 * (limit - 1))} %" for share, limit in zip(within, SHARES))
+    print(f"{what}: {len(rows)} cells, {text}, {worst:.2f} at worst")
 
 
 def main():

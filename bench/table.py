@@ -2,8 +2,7 @@
 
     table.py DIRECTORY -o RESULTS.md
 
-DIRECTORY holds kernels.jsonl, ceilings.jsonl, steps.json, variants.json, threads.json, bundle.json, service.json, cache.jsonl, startup.json, peers.jsonl, norms.jsonl, fusion.jsonl, roofline.json, tuning.jsonl, optimizer.json and debugger.json, as far as those parts have run. Prints the figures
-that were asked for, each beside what was measured; RESULTS.md gets these and the tables behind them.
+DIRECTORY holds the files of FILES, as far as those parts have run. Prints the figures that were asked for, each beside what was measured; RESULTS.md gets these and the tables behind them.
 """
 
 import argparse
@@ -17,6 +16,12 @@ import subprocess
 import sys
 import time
 
+import picks
+
+FILES = {"kernels": "kernels.jsonl", "ceilings": "ceilings.jsonl", "steps": "steps.json", "variants": "variants.json", "threads": "threads.json", "bundle": "bundle.json",
+         "service": "service.json", "cache": "cache.jsonl", "startup": "startup.json", "peers": "peers.jsonl", "norms": "norms.jsonl", "fusion": "fusion.jsonl",
+         "roofline": "roofline.json", "tuning": "tuning.jsonl", "optimizer": "optimizer.json", "report": "report.json", "debugger": "debugger.json", "picks": "picks.jsonl", "picks_calls": "picks_calls.jsonl"}
+PICKS = {"picks": "kernels", "picks_calls": "products, convolutions and attention"}
 PEERS = {"onnx": "ONNX Runtime", "compile": "torch.compile", "eager": "PyTorch eager"}
 IN_CACHE = ["softmax", "layer_norm", "silu(a*b+c)", "sum of rows", "sum of columns"]
 MEMORY_BOUND_BYTES = 32 << 20
@@ -100,7 +105,7 @@ def service_figures(service):
 
 
 def startup_figures(startup):
-    limits = [("phases", "mobilenet_v3", 15), ("phases", "stack_10000", 300)]
+    limits = [("phases", "mobilenet_v3", 15), ("phases", "stack_10000", 200)]
     for _, name, limit in limits:
         value = startup["phases"][name]["to_source_ms"]["median"]
         nodes = startup["phases"][name]["nodes_imported"]
@@ -307,7 +312,35 @@ def roofline_tables(roofline):
     return text + "\n" + markdown(["model, milliseconds, steps at their fastest", "steps", "limits", "of limit", "as one step", "most is lost in"], rows)
 
 
+def judged(cells):
+    return [row for row in map(picks.judge, cells) if row]
+
+
+def picks_tables(cells_of):
+    """What is picked without a measurement beside the best of all forms; and the cells whose pick is more than the first share behind."""
+    head = ["times as long as the best form, cells", "cells"] + [f"within {round(100 * (limit - 1))} %" for limit in picks.SHARES] + ["at worst"]
+    sums, behind = [], []
+    for what, rows in ((PICKS[name], judged(cells)) for name, cells in cells_of.items()):
+        if not rows:
+            continue
+        for title, field in (("first guess of the model", "guess"), ("without a measurement", "own")):
+            within, worst = picks.shares(rows, field)
+            sums.append([f"{what}: {title}", len(rows), *(f"{share:.1f} %" for share in within), f"{worst:.2f}"])
+        for row in rows:
+            if picks.ratio(row, "guess") > picks.SHARES[0]:
+                behind.append([f"{row['cell'][0]}, {row['cell'][1]}", row["best"]["form"], row["guess"]["form"], f"{picks.ratio(row, 'guess'):.2f}"])
+    text = markdown(head, sums)
+    return text + ("\n" + markdown(["first guesses that are behind", "best form", "first guess", "times as long"], behind) if behind else "")
+
+
 # --- the page ---
+
+
+def parts():
+    """The parts of run.sh, as it tells them."""
+    text = (pathlib.Path(__file__).parent / "run.sh").read_text()
+    return re.search(r"\[PART\]\.\.\. +([a-z ]+);", text)[1].split()
+
 
 
 def machine():
@@ -322,7 +355,8 @@ def machine():
 
 def page(results, versions):
     yield "# Results\n"
-    yield f"Made by `make bench` on {time.strftime('%Y-%m-%d', time.gmtime())}; each part alone: `bench/run.sh kernels`, `steps`, `variants`, `threads`, `bundle`, `service`, `cache`, `startup`, `peers`, `norms`, `fusion`, `roofline`, `tuning`, `report`. Medians; ratios are taken"
+    alone = ", ".join(f"`{'' if k else 'bench/run.sh '}{part}`" for k, part in enumerate(parts()))
+    yield f"Made by `make bench` on {time.strftime('%Y-%m-%d', time.gmtime())}; each part alone: {alone}. Medians; ratios are taken"
     yield "in one run, contestants in turns (bench/README.md says how each is measured).\n"
     yield f"Machine: {machine()}."
     yield f"Peers: {versions}.\n" if versions else ""
@@ -343,6 +377,9 @@ def page(results, versions):
         yield "## Hits of the graph cache\n\n" + cache_table(results["cache"])
     if results["kernels"]:
         yield "## Generated kernels\n\n" + kernels_table(results["kernels"])
+    timed = {name: results[name] for name in PICKS if results[name]}
+    if timed:
+        yield "## Forms that are picked without a measurement\n\n" + picks_tables(timed)
     if results["ceilings"]:
         yield "## Ceilings: loops by hand, part of a copy's bandwidth\n\n" + ceilings_table(results["ceilings"])
 
@@ -352,8 +389,7 @@ def main():
     parser.add_argument("directory", type=pathlib.Path)
     parser.add_argument("-o", "--output", type=pathlib.Path, required=True)
     options = parser.parse_args()
-    files = {"kernels": "kernels.jsonl", "ceilings": "ceilings.jsonl", "steps": "steps.json", "variants": "variants.json", "threads": "threads.json", "bundle": "bundle.json", "service": "service.json", "cache": "cache.jsonl", "startup": "startup.json", "peers": "peers.jsonl", "norms": "norms.jsonl", "fusion": "fusion.jsonl", "roofline": "roofline.json", "tuning": "tuning.jsonl", "optimizer": "optimizer.json", "report": "report.json", "debugger": "debugger.json"}
-    results = {name: load(options.directory, file) for name, file in files.items()}
+    results = {name: load(options.directory, file) for name, file in FILES.items()}
     versions = options.directory / "versions.txt"
     options.output.write_text("\n".join(page(results, versions.read_text().strip() if versions.exists() else "")))
     for what, asked, got, reached in figures(results):
