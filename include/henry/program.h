@@ -133,8 +133,9 @@ typedef struct hn_compile_options {
      * Errors: not-found, io */
     const char *tuning;
     int64_t tune_budget_ns; /* for all kernels together, compilers included; 0: 30 seconds */
-    /* Sizes at which kernels are timed, for symbols that they depend on: "s0=64,256,4096". Others
-     * are timed at the size of the export. Errors: invalid-argument */
+    /* Sizes at which forms of kernels are compared, of symbols that they depend on:
+     * "s0=64,256,4096"; with `tune` they are timed there. Others: that of the export, and powers of
+     * four. Errors: invalid-argument */
     const char *const *tune_hints;
     uint32_t tune_hint_count;
     /* Forms that kernels are to have, whatever was measured or is expected, as "softmax=persistent;

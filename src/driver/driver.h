@@ -89,6 +89,7 @@ typedef struct hn_driver {
     hn_tables tables;                    /* rows so far, of those that are wanted */
     const hn_driver_limits *limits;      /* NULL: the usual, all there is */
     struct hn_driver_picks *picks;       /* which forms kernels get: picked.h */
+    const struct hn_size_hints *hints;   /* sizes that the options name; once picks are there */
     const struct hn_tune_timer *timer;   /* who says how long forms take; NULL: this machine */
     hn_str known_tuning;                 /* records that this model was tuned with; borrowed */
     struct hn_tune_report *tuned;        /* what was measured; owned */

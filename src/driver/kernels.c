@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "base/map.h"
+#include "driver/multi.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,12 +16,26 @@ static void dump_kernel(hn_driver *d, const hn_kernel_code *kernel) {
         HN_OPT(&d->options, dump)(HN_OPT(&d->options, dump_context), kernel->text.ptr);
 }
 
+/* In several forms, if none is expected to be good at all sizes. With timings, sizes that are named
+ * say what is timed. */
+static hn_status print_expected(hn_driver *d, const hn_driver_level *level, const hn_kernel *kernel,
+                                hn_arena *scratch, hn_kernel_code *out, bool *out_is_multi) {
+    const hn_variants_of of = {.program = d->program, .kernel = kernel, .target = &level->target};
+    const bool is_told = HN_OPT(&d->options, tune) == HN_TUNE_KNOWN;
+    hn_multi multi;
+    HN_TRY(hn_multi_expect(&of, is_told ? d->hints : NULL, scratch, &multi, out_is_multi));
+    return *out_is_multi ? hn_multi_print(&of, &multi, &d->arena, scratch, out) : NULL;
+}
+
 /* In the form that was measured to be the fastest, or that is expected to be. */
 static hn_status print_form(hn_driver *d, const hn_driver_level *level, const hn_kernel *kernel,
                             hn_arena *scratch, hn_kernel_code *out) {
     bool is_known;
     HN_TRY(hn_driver_pick(d, level, kernel, scratch, out, &is_known));
     if (is_known) return NULL;
+    bool is_multi;
+    HN_TRY(print_expected(d, level, kernel, scratch, out, &is_multi));
+    if (is_multi) return NULL;
     return hn_target_print(&level->target, d->program, kernel, &d->arena, scratch, out);
 }
 

@@ -66,6 +66,23 @@ static void put_computed(const hn_options *o, const char *field, hn_strbuf *reco
 static void put_embed(const hn_options *o, const char *field, hn_strbuf *record) {
     hn_record_add_i64(record, field, o->given->embed_weights);
 }
+/* What is timed at them has records, and is in the key so. */
+static uint32_t hints_of(const hn_options *o) {
+    return o->given->tune == HN_TUNE_KNOWN ? o->given->tune_hint_count : 0;
+}
+static void put_hints(const hn_options *o, const char *field, hn_strbuf *record) {
+    hn_strbuf text;
+    hn_strbuf_init(&text);
+    for (uint32_t k = 0; k < hints_of(o); k++)
+        hn_strbuf_printf(&text, "%s%s", k ? " " : "",
+                         o->given->tune_hints[k] ? o->given->tune_hints[k] : "");
+    hn_record_add(record, field, hn_strbuf_str(&text));
+    record->failed |= text.failed;
+    hn_strbuf_deinit(&text);
+}
+static void put_hint_count(const hn_options *o, const char *field, hn_strbuf *record) {
+    hn_record_add_i64(record, field, hints_of(o));
+}
 /* Every feature level; what this machine has counts as if it had been named. */
 static void put_target(const hn_options *o, const char *field, hn_strbuf *record) {
     hn_strbuf text;
@@ -100,8 +117,8 @@ static const hn_option_row rows[] = {
     {ROW(tune), HN_OPTION_FREE, NULL, NULL, "the records that come of it are in the key: tuning"},
     {ROW(tuning), HN_OPTION_FREE, NULL, NULL, "what the file has is in the key: tuning"},
     {ROW(tune_budget_ns), HN_OPTION_FREE, NULL, NULL, "as tune"},
-    {ROW(tune_hints), HN_OPTION_FREE, NULL, NULL, "as tune"},
-    {ROW(tune_hint_count), HN_OPTION_FREE, NULL, NULL, "as tune"},
+    {ROW(tune_hints), HN_OPTION_KEYED, "hints", put_hints, ""},
+    {ROW(tune_hint_count), HN_OPTION_KEYED, "hint_count", put_hint_count, ""},
     {ROW(inputs), HN_OPTION_GUARDED, NULL, NULL, "decisions taken by sizes are guarded"},
     {ROW(input_count), HN_OPTION_GUARDED, NULL, NULL, "as inputs"},
     {ROW(dump_after), HN_OPTION_UNCACHED, NULL, NULL,

@@ -87,7 +87,11 @@ bool hn_driver_picks_are_off(const hn_driver *d) {
 hn_status hn_driver_picks_begin(hn_driver *d) {
     const char *file = HN_OPT(&d->options, tuning);
     hn_tuning_damage damage;
+    hn_size_hints *hints;
     HN_NEW(&d->arena, d->picks, 1);
+    HN_NEW(&d->arena, hints, 1);
+    HN_TRY(hn_size_hints_parse(d, hints));
+    d->hints = hints;
     hn_tuning_list_init(&d->picks->file, &d->arena);
     hn_tuning_list_init(&d->picks->used, &d->arena);
     hn_tuning_list_init(&d->picks->decided, &d->arena);

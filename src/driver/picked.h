@@ -37,11 +37,15 @@ typedef struct hn_driver_picks {
     hn_forced forced;              /* what the user names, which decides before all others */
 } hn_driver_picks;
 
-/* Reads the forms and the records that the options name: these into `used`, unless kernels are to
- * be timed. Errors: those of reading the file; invalid-argument for forms that are none. */
+/* Reads the sizes, the forms and the records that the options name: these into `used`, unless kernels
+ * are to be timed. Errors: invalid-argument for hints or forms that are none; those of reading the
+ * file. */
 hn_status hn_driver_picks_begin(hn_driver *d) HN_MUST_USE;
-/* Prints the kernel in the form that the user says; else in that which records say; or, where its sizes differ from call to call, in
- * those that they say, with a table (multi.h). `*out_is_known` false: they say nothing. */
+/* size_hints.c: the sizes that the options name. Errors: invalid-argument. */
+hn_status hn_size_hints_parse(hn_driver *d, hn_size_hints *out) HN_MUST_USE;
+/* Prints the kernel in the form that the user says; else in that which records say; or, where its
+ * sizes differ from call to call, in those that they say, with a table (multi.h). `*out_is_known`
+ * false: they say nothing. */
 hn_status hn_driver_pick(hn_driver *d, const hn_driver_level *level, const hn_kernel *kernel,
                          hn_arena *scratch, hn_kernel_code *out, bool *out_is_known) HN_MUST_USE;
 /* picked_fill.c: adds to `times`, which are those of `records` for these forms, what is expected of

@@ -82,8 +82,6 @@ typedef struct hn_tune_jobs {
 hn_status hn_tune_jobs_list(hn_driver *d, hn_tune_jobs *out) HN_MUST_USE;
 /* tuning_overs.c: finds the kernels' results in place. Errors: those of making the program. */
 hn_status hn_tune_overs_find(hn_driver *d, hn_tune_jobs *jobs) HN_MUST_USE;
-/* tuning_hints.c: the sizes that the options name. Errors: invalid-argument. */
-hn_status hn_tune_hints_parse(hn_driver *d, hn_size_hints *out) HN_MUST_USE;
 /* A form; a name that is there already is left out. */
 hn_status hn_tune_entry_add(hn_driver *d, hn_tune_job *job, const hn_variant *v,
                             double ns) HN_MUST_USE;

@@ -99,7 +99,7 @@ static hn_status list_kernels(listing *x) {
 }
 
 static hn_status read_hints(listing *x) {
-    HN_TRY(hn_tune_hints_parse(x->d, &x->hints));
+    x->hints = *x->d->hints;
     x->hints.samples_max = HN_VARIANT_SAMPLES_MAX;
     HN_NEW(&x->d->arena, x->hint_used, x->hints.count + 1u);
     return NULL;

@@ -83,18 +83,13 @@ enum { ANY_SIZE = 1024 };
 
 static hn_status print_at_any_size(const hn_variants_of *of, const hn_kernel_identity *id,
                                    hn_arena *arena, hn_kernel_code *out) {
-    hn_sym *sym = of->program->sym;
-    int64_t was[HN_VARIANT_SYMBOLS_MAX];
-    bool had[HN_VARIANT_SYMBOLS_MAX];
-    for (uint32_t k = 0; k < id->symbol_count; k++) {
-        had[k] = hn_sym_has_hint(sym, id->symbols[k], &was[k]);
-        hn_sym_set_hint(sym, id->symbols[k], ANY_SIZE);
-    }
+    int64_t values[HN_VARIANT_SYMBOLS_MAX];
+    hn_variant_hints was;
+    for (uint32_t k = 0; k < id->symbol_count; k++) values[k] = ANY_SIZE;
+    const hn_ref_sizes sizes = {id->symbols, values, id->symbol_count};
+    HN_TRY(hn_variant_hints_begin(of->program->sym, &sizes, &was));
     hn_status status = print_plain(of, arena, out);
-    for (uint32_t k = 0; k < id->symbol_count; k++) {
-        if (had[k]) hn_sym_set_hint(sym, id->symbols[k], was[k]);
-        else hn_sym_drop_hint(sym, id->symbols[k]);
-    }
+    hn_variant_hints_end(&was);
     return status;
 }
 

@@ -9,17 +9,8 @@
 
 /* ---- expected sizes ---- */
 
-/* What symbols were expected to be, while a list is made for other sizes. */
-typedef struct hints {
-    hn_sym *sym;
-    hn_expr symbols[HN_VARIANT_SYMBOLS_MAX];
-    int64_t values[HN_VARIANT_SYMBOLS_MAX];
-    bool had[HN_VARIANT_SYMBOLS_MAX];
-    uint32_t count;
-} hints;
-
-static hn_status hints_begin(const hn_variants_of *of, const hn_ref_sizes *sizes, hints *out) {
-    *out = (hints){.sym = of->program->sym};
+hn_status hn_variant_hints_begin(hn_sym *sym, const hn_ref_sizes *sizes, hn_variant_hints *out) {
+    *out = (hn_variant_hints){.sym = sym};
     if (!sizes) return NULL;
     if (sizes->count > HN_VARIANT_SYMBOLS_MAX)
         return HN_ERROR(HN_INVALID_ARGUMENT, "forms at sizes of more than %d symbols",
@@ -27,16 +18,16 @@ static hn_status hints_begin(const hn_variants_of *of, const hn_ref_sizes *sizes
     for (; out->count < sizes->count; out->count++) {
         const uint32_t k = out->count;
         out->symbols[k] = sizes->symbols[k];
-        out->had[k] = hn_sym_has_hint(out->sym, sizes->symbols[k], &out->values[k]);
-        hn_sym_set_hint(out->sym, sizes->symbols[k], sizes->values[k]);
+        out->had[k] = hn_sym_has_hint(sym, sizes->symbols[k], &out->values[k]);
+        hn_sym_set_hint(sym, sizes->symbols[k], sizes->values[k]);
     }
     return NULL;
 }
 
-static void hints_end(const hints *h) {
-    for (uint32_t k = 0; k < h->count; k++) {
-        if (h->had[k]) hn_sym_set_hint(h->sym, h->symbols[k], h->values[k]);
-        else hn_sym_drop_hint(h->sym, h->symbols[k]);
+void hn_variant_hints_end(const hn_variant_hints *was) {
+    for (uint32_t k = 0; k < was->count; k++) {
+        if (was->had[k]) hn_sym_set_hint(was->sym, was->symbols[k], was->values[k]);
+        else hn_sym_drop_hint(was->sym, was->symbols[k]);
     }
 }
 
@@ -116,16 +107,16 @@ static hn_status list_here(const hn_variants_of *of, uint32_t most, hn_arena *ar
 
 hn_status hn_variants_list(const hn_variants_of *of, const hn_ref_sizes *sizes, uint32_t most,
                            hn_arena *arena, hn_variants *out) {
-    hints h;
+    hn_variant_hints was;
     *out = (hn_variants){.count = 0};
-    HN_TRY(hints_begin(of, sizes, &h));
+    HN_TRY(hn_variant_hints_begin(of->program->sym, sizes, &was));
     hn_status status = list_here(of, most, arena, out);
-    hints_end(&h);
+    hn_variant_hints_end(&was);
     return status;
 }
 
-static hn_status parse_cpu(const hn_variants_of *of, const hn_form_name *name, hn_arena *arena,
-                           hn_cpu_choice *out) {
+hn_status hn_variant_choice(const hn_variants_of *of, const hn_form_name *name, hn_arena *arena,
+                            hn_cpu_choice *out) {
     hn_cpu_form form;
     if (!hn_cpu_form_named(name->name, &form))
         return hn_cpu_refuse_form(of->program, of->kernel, of->target->vector_bytes,
@@ -160,7 +151,7 @@ hn_status hn_variant_named(const hn_variants_of *of, const hn_form_name *name, h
     hn_form *form;
     double ns;
     if (!of->target->cpu) return find_planned(of, name, arena, out);
-    HN_TRY(parse_cpu(of, name, arena, &choice));
+    HN_TRY(hn_variant_choice(of, name, arena, &choice));
     HN_TRY(plan_as(of, &choice, arena, &form));
     HN_TRY(expect(of, &choice, arena, &ns));
     form->cost.ns = ns;
@@ -172,7 +163,7 @@ static hn_status cost_here(const hn_variants_of *of, const hn_form_name *name, h
     hn_cpu_choice choice;
     hn_variant found;
     if (of->target->cpu) {
-        HN_TRY(parse_cpu(of, name, arena, &choice));
+        HN_TRY(hn_variant_choice(of, name, arena, &choice));
         return expect(of, &choice, arena, out_ns);
     }
     HN_TRY(find_planned(of, name, arena, &found));
@@ -182,12 +173,12 @@ static hn_status cost_here(const hn_variants_of *of, const hn_form_name *name, h
 
 hn_status hn_variant_cost(const hn_variants_of *of, const hn_form_name *name,
                           const hn_ref_sizes *sizes, double *out_ns) {
-    hints h;
+    hn_variant_hints was;
     hn_arena arena;
     hn_arena_init(&arena);
-    hn_status status = hints_begin(of, sizes, &h);
+    hn_status status = hn_variant_hints_begin(of->program->sym, sizes, &was);
     if (!status) status = cost_here(of, name, &arena, out_ns);
-    hints_end(&h);
+    hn_variant_hints_end(&was);
     hn_arena_deinit(&arena);
     return status;
 }
@@ -201,7 +192,7 @@ hn_status hn_variant_planned(const hn_variants_of *of, hn_arena *arena, hn_varia
     return describe(form, form->cost.ns, arena, out);
 }
 
-static hn_status print_choice(const hn_cpu_choice *choice, hn_arena *arena, hn_form_name *out) {
+hn_status hn_variant_name(const hn_cpu_choice *choice, hn_arena *arena, hn_form_name *out) {
     hn_strbuf text;
     hn_strbuf_init(&text);
     hn_cpu_choice_print(choice, &text);
@@ -219,10 +210,10 @@ hn_status hn_variant_neighbours(const hn_variants_of *of, const hn_form_name *na
     *out_count = 0;
     *out = NULL;
     if (!of->target->cpu) return NULL;
-    HN_TRY(parse_cpu(of, name, arena, &choice));
+    HN_TRY(hn_variant_choice(of, name, arena, &choice));
     const uint32_t count = hn_cpu_choices_near(&choice, near);
     HN_NEW(arena, *out, count + 1u);
     for (; *out_count < count; ++*out_count)
-        HN_TRY(print_choice(&near[*out_count], arena, &(*out)[*out_count]));
+        HN_TRY(hn_variant_name(&near[*out_count], arena, &(*out)[*out_count]));
     return NULL;
 }

@@ -35,9 +35,7 @@
  *     HN_TRY(hn_variant_neighbours(&of, &name, arena, &names, &count));
  *     HN_TRY(hn_variant_named(&of, &name, arena, &variant));
  *
- * Who makes a line of several kernels, without a record: hn_variants_over, then hn_choice_make of
- * hn_variants_times, whose variants are those of the set; only those that the table names are
- * compiled. One variant in the table: no table. */
+ * Who makes a line of several kernels, without a record: multi.h. */
 #ifndef HN_DRIVER_VARIANTS_H
 #define HN_DRIVER_VARIANTS_H
 
@@ -115,7 +113,28 @@ hn_status hn_variant_cost(const hn_variants_of *of, const hn_form_name *name,
 hn_status hn_variant_neighbours(const hn_variants_of *of, const hn_form_name *name, hn_arena *arena,
                                 hn_form_name **out, uint32_t *out_count) HN_MUST_USE;
 
+/* What a name of a CPU's form stands for, and the name of that. Errors: as hn_variant_named;
+ * out-of-memory. Owns: the text lives in `arena`. */
+struct hn_cpu_choice;
+hn_status hn_variant_choice(const hn_variants_of *of, const hn_form_name *name, hn_arena *arena,
+                            struct hn_cpu_choice *out) HN_MUST_USE;
+hn_status hn_variant_name(const struct hn_cpu_choice *choice, hn_arena *arena,
+                          hn_form_name *out) HN_MUST_USE;
+
 /* ---- sizes ---- */
+
+/* What symbols were expected to be, while something is asked for other sizes. */
+typedef struct hn_variant_hints {
+    hn_sym *sym;
+    hn_expr symbols[HN_VARIANT_SYMBOLS_MAX];
+    int64_t values[HN_VARIANT_SYMBOLS_MAX];
+    bool had[HN_VARIANT_SYMBOLS_MAX];
+    uint32_t count;
+} hn_variant_hints;
+/* From here on these are expected. NULL: those that are. Errors: invalid-argument for too many. */
+hn_status hn_variant_hints_begin(hn_sym *sym, const hn_ref_sizes *sizes,
+                                 hn_variant_hints *out_was) HN_MUST_USE;
+void hn_variant_hints_end(const hn_variant_hints *was);
 
 /* Values of one symbol: "s0" and 64, 256, 4096. */
 typedef struct hn_size_hint {

@@ -14,7 +14,7 @@ array() {
 content() { tail -c "+$((11 + $(od -An -tu2 -j8 -N2 "$1")))" "$1"; }
 
 $HENRY compile "$model" --tuning records.json -q -o many.hnb
-$HENRY compile "$model" --tuning none -q -o one.hnb
+$HENRY compile "$model" --tuning none --hint s0=8 -q -o one.hnb
 $HENRY compile "$model" --tuning records.json --emit source -q -o project
 make -s -C project CFLAGS="-O2 -Wall -Wextra -Werror" example
 $HENRY inspect many.hnb >text

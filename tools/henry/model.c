@@ -158,10 +158,7 @@ static int check_tuning(const char *command, const tool_options *options) {
                                    "leaves no choice to tuning");
     if (tunes && is_off)
         return tool_usage(command, "with --tuning none no record counts, so nothing is tuned");
-    const int refused =
-        tool_options_check_with(command, options, "--hint", tunes, "without --tune");
-    return refused ? refused
-                   : tool_options_check_with(command, options, "--budget", tunes, "without --tune");
+    return tool_options_check_with(command, options, "--budget", tunes, "without --tune");
 }
 
 /* --check as a text of the debugger; NULL: it is no such word. */

@@ -152,7 +152,7 @@ static const option_row rows[] = {
     {"--budget", NULL, OPTION_TIME, COMPILES, AT(budget_ns), "TIME",
      "what tuning may take: 500ms, 30s or 2m (default: 30s)", 0, TOOL_MODEL},
     {"--hint", NULL, OPTION_LIST, COMPILES, AT(hints), "NAME=N,N",
-     "sizes to time kernels at, of one that differs from call to call: s0=64,256,4096; may be repeated",
+     "sizes to choose kernels for, and to time them at, of one that differs from call to call: s0=64,256,4096; may be repeated",
      0, TOOL_MODEL},
     {"--form", NULL, OPTION_TEXT, COUNTS | TOOL_USE_REPORT | FINDS | TOOL_USE_CACHE, AT(forms),
      "PATTERN=FORM",

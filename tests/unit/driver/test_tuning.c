@@ -378,9 +378,10 @@ TEST(hints_that_are_none_are_refused) {
     hn_size_hints hints;
     fixture x;
     for (uint32_t k = 0; k < sizeof texts / sizeof *texts; k++) {
-        hn_compile_options options = {.threads = 1, .tune_hints = &texts[k], .tune_hint_count = 1};
+        hn_compile_options options = {.threads = 1, .tune_hints = &texts[k]};
         begin(&x, sum, &options);
-        EXPECT_ERROR(hn_tune_hints_parse(&x.d, &hints), HN_INVALID_ARGUMENT, "NAME=N,N");
+        options.tune_hint_count = 1;
+        EXPECT_ERROR(hn_size_hints_parse(&x.d, &hints), HN_INVALID_ARGUMENT, "NAME=N,N");
         end(&x);
     }
 }

@@ -1,5 +1,5 @@
-/* tuning_hints.c: "s0=64,256,4096": the sizes at which kernels are timed. */
-#include "driver/tuning.h"
+/* size_hints.c: "s0=64,256,4096": the sizes at which forms of kernels are compared. */
+#include "driver/picked.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ static hn_status parse_values(hn_driver *d, const char *all, const char *text, h
     return refuse(all);
 }
 
-hn_status hn_tune_hints_parse(hn_driver *d, hn_size_hints *out) {
+hn_status hn_size_hints_parse(hn_driver *d, hn_size_hints *out) {
     const char *const *texts = HN_OPT(&d->options, tune_hints);
     const uint32_t count = HN_OPT(&d->options, tune_hint_count);
     hn_size_hint *items;
