@@ -6,6 +6,7 @@
 #include "bundle/view.h"
 
 #include <inttypes.h>
+#include <malloc.h>
 
 #define INPUTS                                                                                     \
     "symbol size s0 in [0, none] hint 8 symbol size s1 in [0, none] hint 8 "                       \
@@ -88,11 +89,25 @@ TEST(the_caller_says_which) {
     hn_module_release(m);
 }
 
-/* As many as a service may see: a context remembers a few, and forgets the others. */
+/* Of the heap; 0 where another allocator is in its place. */
+static size_t allocated_bytes(void) {
+    const struct mallinfo2 info = mallinfo2();
+    return info.uordblks + info.hblkhd;
+}
+
+/* As many as a service may see: a context remembers a few, and forgets the others. 9000 more take no
+ * more memory than 1000, but for what is as large as the last one. */
 TEST(many_sizes) {
+    enum { FIRST = 1000, ALL = 10000, MORE_BYTES = 64 << 10 };
     hn_module *m = load_text(three, NULL);
-    for (int64_t s0 = 0; m && s0 < 10000; s0++)
+    size_t before = 0;
+    for (int64_t s0 = 0; m && s0 < ALL; s0++) {
+        if (s0 == FIRST) before = allocated_bytes();
         check_run(m, s0 % 997, s0 / 997, variant_of(s0 % 997, s0 / 997));
+    }
+    const size_t after = allocated_bytes();
+    if (after > before + MORE_BYTES)
+        HN_TEST_FAIL("%zu bytes after %d sizes, %zu after %d", before, FIRST, after, ALL);
     hn_module_release(m);
 }
 
