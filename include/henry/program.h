@@ -144,6 +144,9 @@ typedef struct hn_compile_options {
      * "": none. Errors: not-found for a form that the kernel does not have, naming those that it
      * has; invalid-argument */
     const char *forms;
+    /* called before the forms of a kernel are timed. NULL: no progress */
+    hn_tune_progress_fn tune_progress;
+    void *tune_progress_context;
 } hn_compile_options;
 
 typedef enum hn_cache_state { HN_CACHE_OFF, HN_CACHE_MISS, HN_CACHE_HIT } hn_cache_state;

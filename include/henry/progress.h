@@ -27,6 +27,19 @@ HN_API const char *hn_scope_progress_line(const hn_scope_progress *progress, cha
  * the rest. */
 typedef bool (*hn_scope_progress_fn)(void *context, const hn_scope_progress *progress);
 
+/* Of a tuning (henry/tune.h): which kernel's forms are timed next. */
+typedef struct hn_tune_progress {
+    uint32_t done, total; /* kernels at sets of sizes: timed so far, and in all */
+    const char *kernel;   /* the node that it is named after */
+    const char *sizes;    /* "s0=64 s1=8"; "": all its sizes are known */
+    uint32_t forms;       /* that race, before a search */
+    int64_t elapsed_ns;   /* of the tuning, */
+    int64_t budget_ns;    /* of so many */
+} hn_tune_progress;
+/* Called by the thread that tunes. Texts are there until it returns. Return false to cancel all of
+ * it. */
+typedef bool (*hn_tune_progress_fn)(void *context, const hn_tune_progress *progress);
+
 #ifdef __cplusplus
 }
 #endif

@@ -111,6 +111,7 @@ struct hn_target {
     /* What the planner knows of the processor: one of the two. */
     const hn_cpu_facts *cpu;
     const hn_gpu_facts *gpu;
+    uint32_t device; /* number of the GPU of this machine that it was named by; else 0 */
     uint32_t
         rank; /* of two targets that a machine can run, the one with the higher rank is better */
     /* of CPUs */

@@ -169,7 +169,7 @@ static hn_status refuse_name(hn_str name) {
 }
 
 /* "cuda", "cuda:1", "cuda:GPU-8f2c" */
-static hn_status find_gpu(hn_str name, hn_cuda_device *out) {
+static hn_status find_gpu(hn_str name, hn_cuda_device *out, uint32_t *out_number) {
     hn_cuda cuda;
     hn_device device;
     char text[80];
@@ -178,19 +178,22 @@ static hn_status find_gpu(hn_str name, hn_cuda_device *out) {
     HN_TRY(hn_device_parse(text, &device, &uuid));
     HN_TRY(hn_cuda_load(&cuda));
     if (uuid) HN_TRY(hn_cuda_device_named(&cuda, uuid, &device.number));
+    *out_number = device.number;
     return hn_cuda_device_get(&cuda, device.number, out);
 }
 
 /* The best for a GPU of this machine. */
 static hn_status of_gpu(hn_str name, hn_target *out) {
     hn_cuda_device device;
+    uint32_t number;
     int best = -1;
-    HN_TRY(find_gpu(name, &device));
+    HN_TRY(find_gpu(name, &device, &number));
     for (size_t k = 0; k < HN_COUNT_OF(others); k++) {
         if (others[k].kind != &cuda_device) continue;
         int fitness = hn_arch_fitness(others[k].architecture, (int)device.arch);
         if (fitness > best) best = fitness, *out = others[k];
     }
+    out->device = number;
     if (best >= 0) return NULL;
     return HN_ERROR(HN_UNSUPPORTED, "no target is for '%s', whose architecture is sm_%u",
                     device.name, device.arch);

@@ -142,6 +142,8 @@ static const hn_option_row rows[] = {
     {ROW(metric_dir), HN_OPTION_FREE, NULL, NULL, "where rows go"},
     {ROW(progress), HN_OPTION_FREE, NULL, NULL, "tells, and is told nothing"},
     {ROW(progress_context), HN_OPTION_FREE, NULL, NULL, "as progress"},
+    {ROW(tune_progress), HN_OPTION_FREE, NULL, NULL, "as progress"},
+    {ROW(tune_progress_context), HN_OPTION_FREE, NULL, NULL, "as progress"},
 };
 _Static_assert(sizeof rows / sizeof *rows <= HN_OPTION_ROWS_MAX,
                "hn_options.read has a bit for each row");

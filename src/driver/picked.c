@@ -31,8 +31,8 @@ hn_status hn_tunable_complete(hn_tunable *t, hn_arena *arena) {
 /* ---- devices ---- */
 
 bool hn_driver_can_run(const hn_target *target) {
-    const hn_device_kind device = target->kind->device;
-    if (device != HN_DEVICE_CPU) return hn_tuning_device_first(device, NULL, NULL);
+    const hn_device device = {.kind = target->kind->device, .number = target->device};
+    if (device.kind != HN_DEVICE_CPU) return hn_tuning_device_find(device, NULL, NULL);
     const hn_cpu_level *level = hn_cpu_level_named(hn_str_of(target->name)),
                        *host = hn_cpu_level_host();
     return level && level->machine == host->machine && level->vector_bytes <= host->vector_bytes;
@@ -53,9 +53,10 @@ hn_status hn_driver_tuning_device(hn_driver *d, const hn_target *target, hn_strb
     hn_strbuf_init(&compiler);
     hn_status status = put_compiler(d, target, &compiler);
     const hn_tuning_code code = {.target = target->name, .compiler = compiler.ptr};
-    if (target->kind->device == HN_DEVICE_CPU)
+    const hn_device device = {.kind = target->kind->device, .number = target->device};
+    if (device.kind == HN_DEVICE_CPU)
         hn_tuning_device_host(&code, (int)hn_options_threads(&d->options), out);
-    else (void)hn_tuning_device_first(target->kind->device, &code, out);
+    else (void)hn_tuning_device_find(device, &code, out);
     hn_strbuf_deinit(&compiler);
     return status ? status : hn_strbuf_status(out);
 }

@@ -73,15 +73,19 @@ static hn_status copy_forms(hn_arena *arena, const hn_tune_job *job, hn_tuned_ke
     return NULL;
 }
 
+void hn_tune_sizes_put(const hn_driver *d, const hn_tune_job *job, hn_strbuf *out) {
+    const hn_variant_sizes *all = &job->kernel->sizes;
+    for (uint32_t k = 0; k < all->symbol_count; k++)
+        hn_strbuf_printf(out, "%s" HN_STR_FMT "=%" PRId64, k ? " " : "",
+                         HN_STR_ARG(hn_sym_symbol_name(d->sym, all->symbols[k])),
+                         hn_variant_sizes_at(all, job->sample).values[k]);
+}
+
 static hn_status copy_sizes(hn_driver *d, hn_arena *arena, const hn_tune_job *job,
                             const char **out) {
     hn_strbuf text;
     hn_strbuf_init(&text);
-    const hn_variant_sizes *all = &job->kernel->sizes;
-    for (uint32_t k = 0; k < all->symbol_count; k++)
-        hn_strbuf_printf(&text, "%s" HN_STR_FMT "=%" PRId64, k ? " " : "",
-                         HN_STR_ARG(hn_sym_symbol_name(d->sym, all->symbols[k])),
-                         hn_variant_sizes_at(all, job->sample).values[k]);
+    hn_tune_sizes_put(d, job, &text);
     hn_status status = hn_strbuf_status(&text);
     if (!status) status = copy_text(arena, hn_strbuf_str(&text), out);
     hn_strbuf_deinit(&text);

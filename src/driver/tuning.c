@@ -24,7 +24,8 @@ typedef struct tuning {
     /* jobs that are still to be timed: at first sizes as predicted, at others how many */
     double left_ns;
     uint32_t left_others;
-    bool is_over; /* the budget was not enough */
+    uint32_t done, total; /* jobs */
+    bool is_over;         /* the budget was not enough */
 } tuning;
 
 int64_t hn_tune_now(const hn_driver *d) {
@@ -105,6 +106,7 @@ static hn_status submit_first(tuning *x) {
     for (uint32_t k = 0; k < x->jobs.count; k++) {
         hn_tune_job *job = x->jobs.items[k];
         if (!is_wanted(job)) continue;
+        x->total++;
         if (job->sample) {
             x->left_others++;
             continue;
@@ -204,21 +206,68 @@ static hn_status keep(tuning *x, hn_tune_job *job, uint32_t pick, hn_tuning_how 
     return hn_picks_keep(x->places.cache, list, 1);
 }
 
+/* ---- telling ---- */
+
+static hn_status tell_of(tuning *x, const hn_tune_job *job, hn_strbuf *name, hn_strbuf *sizes) {
+    hn_tune_progress_fn tell = HN_OPT(&x->d->options, tune_progress);
+    hn_tune_sizes_put(x->d, job, sizes);
+    hn_strbuf_append(name, job->kernel->t.name.ptr, job->kernel->t.name.len);
+    HN_TRY(hn_strbuf_status(name));
+    HN_TRY(hn_strbuf_status(sizes));
+    const hn_tune_progress progress = {.done = x->done,
+                                       .total = x->total,
+                                       .kernel = hn_strbuf_str(name).ptr,
+                                       .sizes = hn_strbuf_str(sizes).ptr,
+                                       .forms = job->racing.count,
+                                       .elapsed_ns = hn_tune_now(x->d) - x->begin_ns,
+                                       .budget_ns = x->budget_ns};
+    if (tell(HN_OPT(&x->d->options, tune_progress_context), &progress)) return NULL;
+    return HN_ERROR(HN_CANCELLED, "the tuning was cancelled");
+}
+
+static hn_status tell(tuning *x, const hn_tune_job *job) {
+    hn_strbuf name, sizes;
+    if (!HN_OPT(&x->d->options, tune_progress)) return NULL;
+    hn_strbuf_init(&name);
+    hn_strbuf_init(&sizes);
+    hn_status status = tell_of(x, job, &name, &sizes);
+    hn_strbuf_deinit(&name);
+    hn_strbuf_deinit(&sizes);
+    return status;
+}
+
+/* "softmax [s0=64]: rows ahead=2". */
+static void trace(const tuning *x, const hn_tune_job *job, int64_t begin) {
+    hn_strbuf text;
+    hn_strbuf_init(&text);
+    hn_strbuf_append(&text, job->kernel->t.name.ptr, job->kernel->t.name.len);
+    if (job->kernel->sizes.symbol_count) {
+        hn_strbuf_puts(&text, " [");
+        hn_tune_sizes_put(x->d, job, &text);
+        hn_strbuf_putc(&text, ']');
+    }
+    if (job->record) {
+        hn_strbuf_puts(&text, ": ");
+        hn_form_name_print(&job->record->forms[job->record->pick].form, &text);
+    }
+    if (!text.failed) hn_trace_span("tune", hn_strbuf_str(&text).ptr, begin, hn_now_ns());
+    hn_strbuf_deinit(&text);
+}
+
 /* ---- the whole ---- */
 
 static hn_status race(tuning *x, hn_tune_job *job) {
     uint32_t pick;
     hn_tuning_how how;
-    char name[HN_TUNING_TEXT_MAX];
     HN_TRY(submit(x, job));
     if (!job->race) return NULL;
     hn_tune_race_wait(job);
     if (time_left(x) <= 0) return NULL;
+    HN_TRY(tell(x, job));
     const int64_t begin = hn_now_ns();
     hn_status status = hn_tune_race_run(x->d, job, budget_of(x, job), &pick, &how);
     if (!status) status = keep(x, job, pick, how);
-    snprintf(name, sizeof name, HN_STR_FMT, HN_STR_ARG(job->kernel->t.name));
-    hn_trace_span("tune", name, begin, hn_now_ns());
+    trace(x, job, begin);
     return set_aside(x, job, status);
 }
 
@@ -236,6 +285,7 @@ static bool can_wait(const tuning *x, const hn_tune_job *job) {
 static hn_status race_job(tuning *x, hn_tune_job *job) {
     HN_TRY(race(x, job));
     hn_tune_race_end(job);
+    x->done++;
     if (job->sample) x->left_others--;
     else x->left_ns -= job->predicted_ns;
     return NULL;

@@ -113,6 +113,8 @@ typedef struct hn_tune_totals {
 /* Owns: the caller destroys the report; nothing in it is borrowed. */
 hn_status hn_tune_report_make(hn_driver *d, const hn_tune_jobs *jobs, const hn_tune_totals *totals,
                               hn_tune_report **out) HN_MUST_USE;
+/* "s0=64 s1=8": those of the job. */
+void hn_tune_sizes_put(const hn_driver *d, const hn_tune_job *job, hn_strbuf *out);
 /* Takes `more`, whose kernels follow those that are there. */
 hn_status hn_tune_report_join(hn_tune_report *report, hn_tune_report *more) HN_MUST_USE;
 

@@ -49,13 +49,14 @@ static hn_status begin(hn_driver *d, const hn_tune_job *job, const uint32_t *ent
         r->entries[k] = entries[k];
         r->forms[k] = job->entries.items[entries[k]].v.form;
     }
-    r->options = (hn_forms_options){.sizes = hn_variant_sizes_at(&job->kernel->sizes, job->sample),
-                                    .forms = r->forms,
-                                    .count = count,
-                                    .overs = job->kernel->overs.items,
-                                    .over_count = job->kernel->overs.count,
-                                    .device = {.kind = t->of.target->kind->device},
-                                    .threads = (int)t->of.threads};
+    r->options = (hn_forms_options){
+        .sizes = hn_variant_sizes_at(&job->kernel->sizes, job->sample),
+        .forms = r->forms,
+        .count = count,
+        .overs = job->kernel->overs.items,
+        .over_count = job->kernel->overs.count,
+        .device = {.kind = t->of.target->kind->device, .number = t->of.target->device},
+        .threads = (int)t->of.threads};
     if (d->timer) r->options.call_ns = ask, r->options.call_user = r;
     hn_status status = hn_forms_race_begin(d, t->of.target, t->of.kernel, &r->options, &r->race);
     hn_arena_reset(&d->scratch);

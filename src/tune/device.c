@@ -55,11 +55,11 @@ void hn_tuning_device_of(const hn_dev *dev, const hn_tuning_code *code, hn_strbu
     add_compiler(out, code);
 }
 
-bool hn_tuning_device_first(hn_device_kind kind, const hn_tuning_code *code, hn_strbuf *out) {
-    const hn_device_ops *ops = hn_device_ops_of(kind);
+bool hn_tuning_device_find(hn_device device, const hn_tuning_code *code, hn_strbuf *out) {
+    const hn_device_ops *ops = hn_device_ops_of(device.kind);
     hn_dev *dev = NULL;
     if (!ops) return false;
-    hn_status status = hn_dev_open(ops, &(hn_device_options){.number = 0}, &dev);
+    hn_status status = hn_dev_open(ops, &(hn_device_options){.number = device.number}, &dev);
     const bool is_there = !status;
     if (is_there && out) hn_tuning_device_of(dev, code, out);
     hn_dev_release(dev);

@@ -19,6 +19,7 @@ last once
 grep -c '(the cache)' again
 tail -2 again | sed 's/0.0 s/0 s/'
 grep -o '"kernel":"[a-z]*"' tuning.json
+"$HENRY" tune model.hnir --threads 1 --device cpu | tail -1 | sed 's/0.0 s/0 s/'
 grep -cE '"how":"(timed|descent)"' tuning.json
 # The program is there; a bundle has the records.
 "$HENRY" run model.hnir --threads 1 2>&1 | cut -c1-25 || true
@@ -43,7 +44,7 @@ cmp -s 1.c 2.c || echo "two forms"
 # What is wrong.
 "$HENRY" compile model.hnir --tuning missing.json -o x.hnb 2>&1 | cut -c1-40 || true
 "$HENRY" tune model.hnir --target aarch64 2>&1 | cut -c1-95 || true
-for line in "tune model.hnir --deterministic" "tune model.hnir --tuning none" "tune tuned.hnb" "run model.hnir --budget 1s" \
+for line in "tune model.hnir --device opencl:1" "tune model.hnir --device gpu" "tune model.hnir --deterministic" "tune model.hnir --tuning none" "tune tuned.hnb" "run model.hnir --budget 1s" \
     "run model.hnir --tune --budget soon" "run model.hnir --tune --tuning none" "run model.hnir --tune --deterministic" "run tuned.hnb --tune"; do
     # shellcheck disable=SC2086 # words
     "$HENRY" $line 2>&1 | sed "s/; see .*//" || true

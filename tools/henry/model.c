@@ -58,6 +58,7 @@ typedef struct progress {
     pthread_cond_t ended;
     const char *path;
     char compilers[200]; /* what the compile service tells; "" before it is asked */
+    char tuning[300];    /* what is timed; "": nothing is */
     bool is_running, stop;
 } progress;
 
@@ -65,8 +66,9 @@ enum { FIRST_MS = 300, NEXT_MS = 100 };
 
 static void print_line(const progress *p, int64_t begin) {
     double seconds = (double)(hn_now_ns() - begin) / 1e9;
-    fprintf(stderr, "\rcompiling %s: %s%s%.1f s\033[K", p->path, p->compilers,
-            p->compilers[0] ? ", " : "", seconds);
+    const char *what = p->tuning[0] ? p->tuning : p->compilers;
+    fprintf(stderr, "\r%s %s: %s%s%.1f s\033[K", p->tuning[0] ? "tuning" : "compiling", p->path,
+            what, what[0] ? ", " : "", seconds);
     fflush(stderr);
 }
 
@@ -95,16 +97,38 @@ static bool note_compilers(void *context, const hn_scope_progress *compilers) {
     progress *p = context;
     pthread_mutex_lock(&p->mutex);
     hn_scope_progress_line(compilers, p->compilers, sizeof p->compilers);
+    p->tuning[0] = 0;
     pthread_mutex_unlock(&p->mutex);
     return true;
 }
 
-static void progress_begin(progress *p, const tool_options *options, const char *path) {
+/* "kernel 3 of 12, softmax_1 [s0=64], 6 forms" */
+static bool note_tuning(void *context, const hn_tune_progress *t) {
+    progress *p = context;
+    hn_strbuf text;
+    hn_strbuf_init(&text);
+    hn_strbuf_printf(&text, "kernel %u of %u%s", t->done + 1, t->total, *t->kernel ? ", " : "");
+    hn_strbuf_clean(&text, hn_str_of(t->kernel), true);
+    if (*t->sizes) hn_strbuf_printf(&text, " [%s]", t->sizes);
+    hn_strbuf_printf(&text, ", %u forms", t->forms);
+    pthread_mutex_lock(&p->mutex);
+    snprintf(p->tuning, sizeof p->tuning, "%s", hn_strbuf_str(&text).ptr);
+    pthread_mutex_unlock(&p->mutex);
+    hn_strbuf_deinit(&text);
+    return true;
+}
+
+static void progress_begin(progress *p, const tool_options *options, const char *path,
+                           hn_compile_options *out) {
     *p = (progress){.path = path};
     if (options->quiet || !tool_is_terminal()) return;
     pthread_mutex_init(&p->mutex, NULL);
     pthread_cond_init(&p->ended, NULL);
     p->is_running = pthread_create(&p->thread, NULL, progress_main, p) == 0;
+    if (!p->is_running) return;
+    out->progress = note_compilers;
+    out->tune_progress = note_tuning;
+    out->progress_context = out->tune_progress_context = p;
 }
 
 static void progress_end(progress *p) {
@@ -245,11 +269,7 @@ hn_status tool_compile(const tool_options *options, const char *path, hn_compile
                        hn_compiled **out) {
     progress line;
     tool_compile_options(options, &extra);
-    progress_begin(&line, options, path);
-    if (line.is_running) {
-        extra.progress = note_compilers;
-        extra.progress_context = &line;
-    }
+    progress_begin(&line, options, path, &extra);
     hn_status status = hn_compile_file(path, &extra, out);
     progress_end(&line);
     return status;
@@ -259,11 +279,7 @@ hn_status tool_tune(const tool_options *options, const char *path, hn_tune_repor
     progress line;
     hn_compile_options compile = {.embed_weights = false};
     tool_compile_options(options, &compile);
-    progress_begin(&line, options, path);
-    if (line.is_running) {
-        compile.progress = note_compilers;
-        compile.progress_context = &line;
-    }
+    progress_begin(&line, options, path, &compile);
     hn_status status = hn_tune_file(path, &compile, NULL, out);
     progress_end(&line);
     return status;
@@ -319,8 +335,7 @@ static hn_status compile_kept(const tool_options *options, const char *path, hn_
                               hn_compiled **out, hn_kept **out_kept) {
     progress line;
     tool_compile_options(options, &own);
-    progress_begin(&line, options, path);
-    if (line.is_running) own.progress = note_compilers, own.progress_context = &line;
+    progress_begin(&line, options, path, &own);
     hn_status status = hn_compile_kept(path, &own, out, out_kept);
     progress_end(&line);
     return status;

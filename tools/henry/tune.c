@@ -1,6 +1,7 @@
 /* tune.c: `henry tune`: which form of each kernel of a model is the fastest on this machine. */
 #include "tool.h"
 
+#include "base/device.h"
 #include "base/file.h"
 
 #include <string.h>
@@ -135,13 +136,25 @@ static hn_status write_records(const tool_options *o, const hn_tune_report *repo
     return status;
 }
 
+/* Of kinds that have no target for each device, the first one is what a program is made for. */
+static hn_status check_device(const tool_options *o) {
+    hn_device device;
+    const char *name;
+    if (!o->device) return NULL;
+    HN_TRY(hn_device_parse(o->device, &device, &name));
+    if (device.kind == HN_DEVICE_CUDA || (!device.number && !name)) return NULL;
+    return HN_ERROR(HN_UNSUPPORTED, "cannot tune on '%s': tuning takes the first %s device",
+                    o->device, hn_device_kind_name(device.kind));
+}
+
 int tool_cmd_tune(const tool_options *o) {
     hn_tune_report *report = NULL;
     tool_kind kind;
     const char *path = o->args.items[0];
     const bool is_to_stdout = o->output && strcmp(o->output, "-") == 0;
     if (tool_compile_check("tune", o)) return TOOL_USAGE;
-    hn_status status = tool_kind_of(path, &kind);
+    hn_status status = check_device(o);
+    if (!status) status = tool_kind_of(path, &kind);
     if (!status && kind == TOOL_HNB)
         status = HN_ERROR(HN_UNSUPPORTED, "cannot tune '%s': it is a bundle", path);
     if (!status) status = tool_tune(o, path, &report);

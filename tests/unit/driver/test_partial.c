@@ -1,11 +1,12 @@
 /* test_partial.c: tuning of which the budget ends before all sizes are timed: which come first, how
  * long each may take, and what runs where nothing was timed. Times are told. */
+#include "base/trace.h"
 #include "unit/driver/told.h"
 
 static const char softmax[] =
     "symbol size s0 in [1, 1048576] hint 512 symbol size s1 in [1, 1048576] hint 1000 input user %x : "
-    "f32[s0, s1] \"x\"\n %y = aten._softmax.default(%x, -1, false) : f32[s0, s1]\n output user %y "
-    "\"y\"";
+    "f32[s0, s1] \"x\"\n %y = aten._softmax.default(%x, -1, false) : f32[s0, s1] at \"soft\" \"m.py:1\"\n "
+    "output user %y \"y\"";
 
 typedef struct fixture {
     hn_arena arena;
@@ -15,7 +16,7 @@ typedef struct fixture {
     hn_tune_timer timer;
 } fixture;
 
-static void begin(fixture *x, const hn_compile_options *options, told *t) {
+static hn_status try_begin(fixture *x, const hn_compile_options *options, told *t) {
     hn_strbuf text;
     hn_strbuf_init(&text);
     memset(x, 0, sizeof *x);
@@ -30,8 +31,12 @@ static void begin(fixture *x, const hn_compile_options *options, told *t) {
     x->d.graph = x->graph;
     EXPECT_OK(hn_driver_targets(&x->d));
     EXPECT_OK(hn_driver_passes(&x->d));
-    EXPECT_OK(hn_driver_kernels(&x->d));
     hn_strbuf_deinit(&text);
+    return hn_driver_kernels(&x->d);
+}
+
+static void begin(fixture *x, const hn_compile_options *options, told *t) {
+    EXPECT_OK(try_begin(x, options, t));
 }
 
 static void end(fixture *x) {
@@ -167,6 +172,61 @@ TEST(a_large_budget_takes_more_combinations) {
     EXPECT(x.d.tuned->is_complete);
     EXPECT(s.count > HN_VARIANT_SAMPLES && s.count <= HN_VARIANT_SAMPLES_MAX);
     EXPECT(!streams(&x, 400, 1) && streams(&x, 65536, 1000) && !streams(&x, 64, 64));
+    end(&x);
+}
+
+/* ---- who is told ---- */
+
+static const char *const two_hints[] = {"s0=8,16384", "s1=1000"};
+static const hn_compile_options at_two = {.threads = 1,
+                                          .tune = HN_TUNE_MISSING,
+                                          .tune_hints = two_hints,
+                                          .tune_hint_count = 2,
+                                          .tune_budget_ns = INT64_C(1) << 50};
+
+static bool note_progress(void *user, const hn_tune_progress *p) {
+    uint32_t *calls = user;
+    EXPECT_INT(p->done, *calls);
+    EXPECT_INT(p->total, 2);
+    EXPECT_STR(p->kernel, "soft");
+    EXPECT(strstr(p->sizes, *calls ? "s0=16384" : "s0=8") && strstr(p->sizes, "s1=1000"));
+    EXPECT(p->forms > 1 && p->elapsed_ns > 0 && p->budget_ns == at_two.tune_budget_ns);
+    return ++*calls;
+}
+
+static bool stop(void *user, const hn_tune_progress *p) {
+    (void)user, (void)p;
+    return false;
+}
+
+TEST(a_caller_is_told_what_is_timed) {
+    uint32_t calls = 0;
+    hn_compile_options options = at_two;
+    sets s = {.told = {.ns = by_elements}};
+    fixture x;
+    options.tune_progress = note_progress, options.tune_progress_context = &calls;
+    begin(&x, &options, &s.told);
+    EXPECT_INT(calls, 2);
+    end(&x);
+    options.tune_progress = stop, s.told.asked = 0;
+    EXPECT_ERROR(try_begin(&x, &options, &s.told), HN_CANCELLED, "the tuning was cancelled");
+    EXPECT_INT(s.told.asked, 0);
+    end(&x);
+}
+
+TEST(a_trace_has_sizes_and_picks) {
+    sets s = {.told = {.ns = by_elements}};
+    hn_strbuf text;
+    fixture x;
+    hn_strbuf_init(&text);
+    hn_trace_start();
+    begin(&x, &at_two, &s.told);
+    EXPECT_OK(hn_trace_take(&text));
+    const char *small = strstr(text.ptr, "\"soft [s"),
+               *large = small ? strstr(small + 1, "\"soft [s") : "";
+    EXPECT(small && strstr(small, "s0=8") && strstr(small, "]: rows stores=cached"));
+    EXPECT(large && strstr(large, "s0=16384") && strstr(large, "]: rows stores=streaming"));
+    hn_strbuf_deinit(&text);
     end(&x);
 }
 
