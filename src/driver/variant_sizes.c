@@ -359,10 +359,53 @@ hn_ref_sizes hn_variant_sizes_at(const hn_variant_sizes *sizes, uint32_t k) {
 
 enum { MOST_BY_DEFAULT = 4 };
 
-static void add_variant(hn_variants *out, const hn_variant *v) {
-    for (uint32_t k = 0; k < out->count; k++)
-        if (hn_form_name_eq(&out->items[k].name, &v->name)) return;
-    if (out->count < HN_VARIANTS_MAX) out->items[out->count++] = *v;
+/* A form that is among the best somewhere: its best place at any set of sizes, and at how many sets
+ * it is listed. */
+typedef struct choice {
+    hn_variant v;
+    uint32_t place, sets, number;
+} choice;
+
+typedef struct choices {
+    choice *items;
+    uint32_t count, cap;
+} choices;
+
+static hn_status add_choice(hn_arena *arena, choices *all, const hn_variant *v, uint32_t place) {
+    for (uint32_t k = 0; k < all->count; k++) {
+        choice *c = &all->items[k];
+        if (!hn_form_name_eq(&c->v.name, &v->name)) continue;
+        if (place < c->place) c->place = place;
+        c->sets++;
+        return NULL;
+    }
+    const choice c = {.v = *v, .place = place, .sets = 1, .number = all->count};
+    HN_PUSH(arena, all, c);
+    return NULL;
+}
+
+/* Who is the best somewhere comes before who is the second best at more sizes. */
+static int by_coverage(const void *a, const void *b) {
+    const choice *x = a, *y = b;
+    if (!x->number != !y->number) return x->number ? 1 : -1; /* the best at the first set */
+    if (x->place != y->place) return x->place < y->place ? -1 : 1;
+    if (x->sets != y->sets) return x->sets > y->sets ? -1 : 1;
+    return x->number < y->number ? -1 : 1;
+}
+
+static int by_number(const void *a, const void *b) {
+    const choice *x = a, *y = b;
+    return x->number < y->number ? -1 : 1;
+}
+
+/* All of them, or as many as there is room for: in the order in which they were found. */
+static void take_choices(choices *all, hn_variants *out) {
+    if (all->count > HN_VARIANTS_MAX) {
+        qsort(all->items, all->count, sizeof *all->items, by_coverage);
+        all->count = HN_VARIANTS_MAX;
+        qsort(all->items, all->count, sizeof *all->items, by_number);
+    }
+    for (uint32_t k = 0; k < all->count; k++) out->items[out->count++] = all->items[k].v;
 }
 
 /* 0 where the form cannot be had at these sizes. */
@@ -379,14 +422,17 @@ static hn_status expect(const hn_variants_of *of, const hn_variants *set, uint32
 hn_status hn_variants_over(const hn_variants_of *of, const hn_variant_sizes *sizes, uint32_t most,
                            hn_arena *arena, hn_variants *out) {
     hn_variants *here;
+    choices all = {.count = 0};
     HN_NEW(arena, here, 1);
     *out = (hn_variants){.sizes = sizes};
     if (!most) most = MOST_BY_DEFAULT;
     for (uint32_t k = 0; k < sizes->count; k++) {
         const hn_ref_sizes at = hn_variant_sizes_at(sizes, k);
         HN_TRY(hn_variants_list(of, &at, most, arena, here));
-        for (uint32_t v = 0; v < here->count; v++) add_variant(out, &here->items[v]);
+        for (uint32_t v = 0; v < here->count; v++)
+            HN_TRY(add_choice(arena, &all, &here->items[v], v));
     }
+    take_choices(&all, out);
     HN_NEW(arena, out->ns, (size_t)sizes->count * out->count + 1u);
     for (uint32_t k = 0; k < sizes->count; k++)
         for (uint32_t v = 0; v < out->count; v++)

@@ -124,18 +124,6 @@ hn_status hn_variant_choice(const hn_variants_of *of, const hn_form_name *name, 
     return hn_cpu_choice_parse(form, name->parameters, out);
 }
 
-static hn_status find_planned(const hn_variants_of *of, const hn_form_name *name, hn_arena *arena,
-                              hn_variant *out) {
-    hn_variants all = {.count = 0};
-    HN_TRY(list_planned(of, HN_GPU_PLANS_MAX, arena, &all));
-    for (uint32_t k = 0; k < all.count; k++) {
-        *out = all.items[k];
-        if (hn_form_name_eq(&out->name, name)) return NULL;
-    }
-    return HN_ERROR(HN_NOT_FOUND, "the kernel has no form '" HN_STR_FMT " " HN_STR_FMT "'",
-                    HN_STR_ARG(name->name), HN_STR_ARG(name->parameters));
-}
-
 static hn_status expect(const hn_variants_of *of, const hn_cpu_choice *choice, hn_arena *arena,
                         double *out_ns) {
     hn_cpu_variant v = {.choice = *choice};
@@ -150,7 +138,11 @@ hn_status hn_variant_named(const hn_variants_of *of, const hn_form_name *name, h
     hn_cpu_choice choice;
     hn_form *form;
     double ns;
-    if (!of->target->cpu) return find_planned(of, name, arena, out);
+    if (!of->target->cpu) {
+        HN_TRY(hn_form_plan_gpu_as(of->program, of->kernel, of->target->gpu, name->name,
+                                   name->parameters, arena, arena, &form));
+        return describe(form, form->cost.ns, arena, out);
+    }
     HN_TRY(hn_variant_choice(of, name, arena, &choice));
     HN_TRY(plan_as(of, &choice, arena, &form));
     HN_TRY(expect(of, &choice, arena, &ns));
@@ -161,14 +153,11 @@ hn_status hn_variant_named(const hn_variants_of *of, const hn_form_name *name, h
 static hn_status cost_here(const hn_variants_of *of, const hn_form_name *name, hn_arena *arena,
                            double *out_ns) {
     hn_cpu_choice choice;
-    hn_variant found;
-    if (of->target->cpu) {
-        HN_TRY(hn_variant_choice(of, name, arena, &choice));
-        return expect(of, &choice, arena, out_ns);
-    }
-    HN_TRY(find_planned(of, name, arena, &found));
-    *out_ns = found.ns;
-    return NULL;
+    if (!of->target->cpu)
+        return hn_form_expect_gpu(of->program, of->kernel, of->target->gpu, name->name,
+                                  name->parameters, arena, out_ns);
+    HN_TRY(hn_variant_choice(of, name, arena, &choice));
+    return expect(of, &choice, arena, out_ns);
 }
 
 hn_status hn_variant_cost(const hn_variants_of *of, const hn_form_name *name,

@@ -16,8 +16,9 @@
  *   width=N                   columns of a strip; of a flat kernel elements of an iteration
  *   grain=N|never             fewest iterations worth a thread of their own. No part of the text: forms
  *                             that differ in it alone are compiled once
- * GPU: threads, rows, vector, unroll, blocks, slabs, tile, resident: the layout. A name of a GPU's
- * form is looked up among those that the planner offers at the hints.
+ * GPU: threads, rows, vector, unroll, blocks, slabs, stages, tile, parts, resident, and words: the
+ * layout (kernel/gpu_names.h). Which of them fit the kernel and the processor does not depend on
+ * what sizes are expected.
  *
  * Who tunes (a record for a kernel):
  *
@@ -172,7 +173,9 @@ double hn_variant_distance(const int64_t *a, const int64_t *b, uint32_t count);
 hn_ref_sizes hn_variant_sizes_at(const hn_variant_sizes *sizes, uint32_t k);
 
 /* The forms that are among the best `most` (0: 4) at any of the sizes, each once, with the times
- * that are expected of each at all of them. The first is the best at the first set. Owns: in
+ * that are expected of each at all of them. Where these are more than HN_VARIANTS_MAX, those go that
+ * are the best at no size, and at few sizes among the best. The first is the best at the first
+ * set. Owns: in
  * `arena`; borrows `sizes`. */
 hn_status hn_variants_over(const hn_variants_of *of, const hn_variant_sizes *sizes, uint32_t most,
                            hn_arena *arena, hn_variants *out) HN_MUST_USE;

@@ -1,6 +1,8 @@
 /* gpu_costs.c: how long a launch takes, by the facts of the processor. */
 #include "kernel/gpu_costs.h"
 
+#include "kernel/gpu_names.h"
+
 static const double part_of_line = 1.1;
 
 /* Groups that come one after the other end at different times: with so many nobody waits. */
@@ -108,10 +110,16 @@ static bool is_same(const hn_gpu_layout *a, const hn_gpu_layout *b) {
     return a->width == b->width && a->rows == b->rows && a->blocks == b->blocks &&
            a->vector == b->vector && a->unroll == b->unroll && a->keeps == b->keeps &&
            a->ahead == b->ahead && a->stages == b->stages && a->slabs == b->slabs &&
-           a->tile == b->tile && a->resident == b->resident && a->online == b->online;
+           a->tile == b->tile && a->resident == b->resident && a->online == b->online &&
+           a->parts == b->parts;
 }
 
-void hn_gpu_keep_layout(hn_gpu_layout items[HN_GPU_PLANS_MAX], uint32_t *count, hn_gpu_layout l) {
+void hn_gpu_keep_layout(const hn_gpu_planner *pl, hn_gpu_layout items[HN_GPU_PLANS_MAX],
+                        uint32_t *count, hn_gpu_layout l) {
+    const uint32_t threads = l.width * (l.rows ? l.rows : 1);
+    if (hn_gpu_wished(pl)) l.resident = hn_gpu_wished(pl)->resident;
+    if (!hn_gpu_is_wished(pl, &l) || (l.resident > 1 && l.resident * threads > pl->facts->resident))
+        return;
     for (uint32_t k = 0; k < *count; k++)
         if (is_same(&items[k], &l)) return;
     uint32_t at = *count;

@@ -42,8 +42,9 @@ double hn_gpu_predicted_ns(const hn_gpu_planner *pl, const hn_gpu_launch *l);
 /* Of layouts that memory makes equal, that is best whose threads have `best` bytes under way: a
  * factor. */
 double hn_gpu_balance(const hn_gpu_launch *l, int64_t best);
-/* Adds a layout to the best ones, best first, each once. */
-void hn_gpu_keep_layout(hn_gpu_layout items[HN_GPU_PLANS_MAX], uint32_t *count, hn_gpu_layout l);
+/* Adds a layout to the best ones, best first, each once, if it is wished for. */
+void hn_gpu_keep_layout(const hn_gpu_planner *pl, hn_gpu_layout items[HN_GPU_PLANS_MAX],
+                        uint32_t *count, hn_gpu_layout l);
 /* How many groups a multiprocessor has room for, some registers to spare; 0: no compiler needs to
  * know. */
 uint32_t hn_gpu_bound_groups(const hn_gpu_planner *pl, hn_gpu_launch run, int64_t other_registers);

@@ -25,6 +25,7 @@ typedef struct hn_gpu_layout {
                        so many parts; 0: they meet */
     hn_expr size; /* vectors are for calls where this size is a multiple of them; others take single
                       elements. 0: for all calls */
+    uint32_t guard; /* which one of those that the last extent has, from 1; 0: there is none */
     double ns;
 } hn_gpu_layout;
 
@@ -63,6 +64,7 @@ typedef struct hn_gpu_planner {
     hn_arena *scratch;
     hn_form *f;
     const hn_gpu_layout *layout;
+    const struct hn_gpu_wish *wish; /* gpu_names.h: lists have such layouts alone; NULL: all */
     hn_expr size, multiple; /* a size that is known to be a multiple of something here; or 0 */
     bool is_backward;       /* whether the next walk over a row is */
     bool is_across;         /* threads that are neighbours have neighbouring rows */
@@ -147,6 +149,7 @@ void hn_gpu_keep(hn_gpu_planner *pl, hn_fmem m, hn_expr index, hn_fid value);
 
 /* ---- plan_gpu.c ---- */
 
+bool hn_gpu_is_elementwise(const hn_gpu_planner *pl);
 /* All variables of a kernel of elements, the one that is contiguous in memory last: at least one. */
 uint32_t hn_gpu_list_variables(const hn_gpu_planner *pl, hn_expr out[2 * HN_MAX_RANK]);
 /* gpu_rows.c. Of a group, by the text of hn_gpu_plan_rows. */

@@ -39,6 +39,10 @@ void hn_gpu_keep_both(const hn_gpu_planner *pl, hn_gpu_layout *items, uint32_t *
 /* For calls where the size is a multiple of `vector`. */
 hn_gpu_planner hn_gpu_where_multiple(const hn_gpu_planner *pl, hn_expr size, uint32_t vector);
 
+/* Whether vectors may be for calls where the size, number `number` of its extent, is a multiple of
+ * them: it is expected to be, or that is wished for. */
+bool hn_gpu_may_guard(const hn_gpu_planner *pl, hn_expr size, uint32_t vector, uint32_t number);
+
 /* ---- gpu_rows.c ---- */
 
 /* The layouts of rows, the best first: how many. */

@@ -17,6 +17,7 @@
  * Long rows that no column goes down take slabs, too, where staged memory has one of them: a group that
  * ends with its row has nothing under way while it computes. */
 #include "kernel/gpu_costs.h"
+#include "kernel/gpu_names.h"
 
 typedef hn_gpu_planner planner;
 typedef hn_gpu_layout layout;
@@ -253,7 +254,7 @@ static void try_layout(const planner *pl, const mixed_info *info, bool any, layo
                        uint32_t *kept) {
     if (!may_take(pl, info, any, &l)) return;
     l.ns = predicted_ns(pl, info, &l, registers_of(info, &l));
-    hn_gpu_keep_layout(items, kept, l);
+    hn_gpu_keep_layout(pl, items, kept, l);
 }
 
 /* What is kept of a row has its vectors in registers; else a thread has those of the columns, and takes
@@ -291,10 +292,33 @@ static uint32_t list(const planner *pl, const mixed_info *info, bool any, layout
     return kept;
 }
 
+/* That fits, or may have more registers than there are where nothing else is there. */
+static bool has_any(const planner *pl, const mixed_info *info) {
+    planner all = *pl;
+    layout items[HN_GPU_PLANS_MAX];
+    all.wish = NULL;
+    return list(&all, info, false, items) > 0;
+}
+
+/* A layout that somebody names, whatever sizes are expected. */
+static uint32_t list_wished(const planner *pl, const mixed_info *info, const layout *l,
+                            layout *items) {
+    uint32_t kept = 0;
+    if (!hn_gpu_is_power_of_two(l->width) || !hn_gpu_is_power_of_two(l->rows) ||
+        l->width * l->rows > pl->facts->threads_max)
+        return 0;
+    try_width(
+        pl, info, !has_any(pl, info),
+        (layout){.width = l->width, .rows = l->rows, .vector = info->vector, .slabs = pl->k->slabs},
+        items, &kept);
+    return kept;
+}
+
 uint32_t hn_gpu_list_mixed(const planner *pl, layout items[HN_GPU_PLANS_MAX]) {
     const mixed_info info = info_of(pl);
-    uint32_t count = list(pl, &info, false, items);
-    return count ? count : list(pl, &info, true, items);
+    if (hn_gpu_wished(pl)) return list_wished(pl, &info, hn_gpu_wished(pl), items);
+    const uint32_t count = list(pl, &info, false, items);
+    return count || has_any(pl, &info) ? count : list(pl, &info, true, items);
 }
 
 /* Long rows by way of staged memory go best by 512 threads, and with a second row on its way. Softmax
@@ -329,7 +353,7 @@ static void try_staged(const planner *pl, const mixed_info *info, uint32_t width
     l.ns = predicted_ns(pl, info, &l, registers_of(info, &l));
     if (width != STAGED_WIDTH) l.ns *= other_width;
     if (stages == 1) l.ns *= one_stage;
-    hn_gpu_keep_layout(items, count, l);
+    hn_gpu_keep_layout(pl, items, count, l);
 }
 
 void hn_gpu_list_staged(const planner *pl, layout items[HN_GPU_PLANS_MAX], uint32_t *count) {

@@ -2,6 +2,7 @@
  * thread takes in a step, whether registers keep the row; what they cost. */
 #include "base/compiler.h"
 #include "kernel/gpu_lists.h"
+#include "kernel/gpu_names.h"
 
 typedef hn_gpu_planner planner;
 typedef hn_gpu_layout layout;
@@ -174,7 +175,7 @@ static void guard_vectors(const planner *pl, rows_info *out) {
             if (phase->rank && own < vector) vector = own;
         }
     } while (vector < asked);
-    if (vector <= out->vector || hn_gpu_hint(pl, size) % vector) return;
+    if (vector <= out->vector || !hn_gpu_may_guard(pl, size, vector, 1)) return;
     out->vector = vector;
     out->size = size;
 }
@@ -292,11 +293,12 @@ static void try_layout(const planner *pl, const rows_info *info, layout l, layou
     if (!fits_shared(pl, &l)) return;
     const launch run = launch_of(pl, info, &l);
     if (!fits_registers(pl, &run)) return;
+    l.guard = l.size != 0;
     l.ns = hn_gpu_predicted_ns(pl, &run) * hn_gpu_balance(&run, HN_GPU_BYTES_ROWS);
     if (l.blocks > 1 && info->reading < 2 && !pl->k->locals.count) l.ns *= needless_clusters;
     if (has_scan(pl->k) && l.unroll > 1)
         hn_gpu_keep_both(pl, items, kept, l, &run, pl->is_across ? 0 : SCAN_REGISTERS * l.vector);
-    else hn_gpu_keep_layout(items, kept, l);
+    else hn_gpu_keep_layout(pl, items, kept, l);
 }
 
 /* Of a row that registers keep. One that begins anywhere may have a vector less. */
@@ -372,9 +374,59 @@ static uint32_t scan_width(const planner *pl) {
     return pl->is_across ? pl->facts->shuffle : pl->facts->threads_max;
 }
 
+/* ---- a layout that somebody names, whatever sizes are expected ---- */
+
+/* Of registers that keep a row: as many vectors as a row has. */
+static bool may_be_kept(const planner *pl, const rows_info *info, const layout *l) {
+    const int64_t vectors = kept_vectors(info);
+    if (!info->may_keep || l->unroll != hn_gpu_ceil_div(vectors, l->width)) return false;
+    if (l->peels && pl->k->locals.count && !hn_gpu_has_one_edge(l)) return false;
+    if (l->blocks <= 1) return l->unroll <= KEPT_VECTORS_MOST;
+    return hn_gpu_is_power_of_two(l->blocks) && l->blocks <= pl->facts->blocks_max &&
+           l->rows == 1 && !info->size && !pl->k->segments.count && l->width <= vectors &&
+           info->elems >= pl->facts->blocks_row_elems && l->unroll <= KEPT_VECTORS_MOST &&
+           !local_bytes(pl, l);
+}
+
+static bool may_step(const planner *pl, const rows_info *info, const layout *l) {
+    const bool steps = !pl->is_across || has_scan(pl->k) || info->vector > 1;
+    return hn_gpu_is_power_of_two(l->unroll) && (steps || l->unroll == 1) && l->blocks <= 1 &&
+           l->unroll <= hn_gpu_unrolls[HN_COUNT_OF(hn_gpu_unrolls) - 1] &&
+           hn_gpu_may_unroll(pl, l->vector, l->unroll) && (!l->online || info->online);
+}
+
+static bool may_be(const planner *pl, const rows_info *info, const layout *l) {
+    const uint32_t blocks = l->blocks > 1 ? l->blocks : 1,
+                   widest = has_scan(pl->k) ? scan_width(pl) : blocks * pl->facts->threads_max;
+    if (!hn_gpu_is_power_of_two(l->width) || !hn_gpu_is_power_of_two(l->rows) ||
+        l->width > widest || l->width * l->rows / blocks > pl->facts->threads_max)
+        return false;
+    if (l->peels != (l->keeps ? info->kept_peels : info->peels)) return false;
+    if (l->ahead || l->stages || l->tile || l->parts || (l->keeps && l->online)) return false;
+    return l->keeps ? may_be_kept(pl, info, l) : may_step(pl, info, l);
+}
+
+/* Shorter vectors than there may be, where these begin with the row. */
+static uint32_t list_wished(const planner *pl, rows_info info, layout l, layout *items) {
+    const uint32_t most = l.keeps ? info.kept_vector : info.vector;
+    const bool is_fixed = pl->is_across || l.peels;
+    uint32_t kept = 0;
+    if (l.slabs) {
+        if (!info.size) hn_gpu_list_staged(pl, items, &kept);
+        return kept;
+    }
+    if (!hn_gpu_is_power_of_two(l.vector) || (is_fixed ? l.vector != most : l.vector > most))
+        return 0;
+    info.vector = info.kept_vector = l.vector;
+    l.size = info.size;
+    if (may_be(pl, &info, &l)) try_layout(pl, &info, l, items, &kept);
+    return kept;
+}
+
 uint32_t hn_gpu_list_rows(const planner *pl, layout items[HN_GPU_PLANS_MAX]) {
     const rows_info info = info_of(pl);
     const uint32_t most = pl->facts->threads_max;
+    if (hn_gpu_wished(pl)) return list_wished(pl, info, *hn_gpu_wished(pl), items);
     int64_t vectors = pl->is_across ? info.elems : hn_gpu_ceil_div(info.elems, info.vector);
     uint32_t kept = 0, widest = hn_gpu_power_of_two(vectors, most);
     if (has_scan(pl->k)) widest = least_width(widest, scan_width(pl));

@@ -13,6 +13,7 @@
  *   most often from a cache; with `parts` parts a thread has to wait for that many times fewer
  *   elements. */
 #include "kernel/gpu_costs.h"
+#include "kernel/gpu_names.h"
 
 #include <string.h>
 
@@ -172,31 +173,53 @@ static uint32_t group_for(const planner *pl, double threads) {
     return group < pl->facts->threads_max ? group : pl->facts->threads_max;
 }
 
-static void keep(layout *items, uint32_t *count, layout l) {
-    uint32_t at = *count;
-    if (at < HN_GPU_PLANS_MAX) ++*count;
-    else if (items[--at].ns <= l.ns) return;
-    for (; at > 0 && items[at - 1].ns > l.ns; at--) items[at] = items[at - 1];
-    items[at] = l;
+/* What threads share, at the hints. */
+typedef struct scatter_info {
+    double own, walked, keys;
+    bool may_meet;
+} scatter_info;
+
+static scatter_info info_of(const planner *pl) {
+    const hn_kernel_store *store = &pl->k->phases.items[0].stores.items[0];
+    const shares s = shares_of(pl);
+    return (scatter_info){.own = most(1, hint(pl, hn_gpu_extents(pl, s.own, s.own_count))),
+                          .walked = hint(pl, hn_gpu_extents(pl, s.walked, s.walked_count)),
+                          .keys = s.key ? hint(pl, s.keys) : 1,
+                          .may_meet = !pl->k->in_order &&
+                                      hn_gpu_size_of(pl, store->buffer) <= pl->facts->atomic_bytes};
+}
+
+static double expected_ns(const planner *pl, const scatter_info *info, uint32_t parts) {
+    return parts ? parts_ns(pl, info->own, info->walked, parts)
+                 : atomic_ns(pl, info->own * info->walked);
+}
+
+/* A layout that somebody names, whatever sizes are expected. */
+static uint32_t list_wished(const planner *pl, const scatter_info *info, layout l, layout *items) {
+    uint32_t count = 0;
+    const bool is_right = l.parts ? hn_gpu_is_power_of_two(l.parts) : info->may_meet;
+    if (!is_right || !hn_gpu_is_power_of_two(l.width) || l.width > pl->facts->threads_max) return 0;
+    const layout plain = {.width = l.width, .parts = l.parts, .ns = expected_ns(pl, info, l.parts)};
+    hn_gpu_keep_layout(pl, items, &count, plain);
+    return count;
 }
 
 uint32_t hn_gpu_list_scatter(planner *pl, layout items[HN_GPU_PLANS_MAX]) {
-    const hn_kernel_phase *phase = &pl->k->phases.items[0];
-    const shares s = shares_of(pl);
-    const double own = most(1, hint(pl, hn_gpu_extents(pl, s.own, s.own_count))),
-                 walked = hint(pl, hn_gpu_extents(pl, s.walked, s.walked_count)),
-                 keys = s.key ? hint(pl, s.keys) : 1,
-                 room = (double)pl->facts->multiprocessors * pl->facts->resident;
+    const scatter_info info = info_of(pl);
+    const double room = (double)pl->facts->multiprocessors * pl->facts->resident;
     uint32_t count = 0;
-    if (!pl->k->in_order &&
-        hn_gpu_size_of(pl, phase->stores.items[0].buffer) <= pl->facts->atomic_bytes)
-        keep(items, &count,
-             (layout){.width = group_for(pl, own * walked), .ns = atomic_ns(pl, own * walked)});
-    for (uint32_t parts = 1; parts == 1 || (parts / 2 < keys && own * parts <= room); parts *= 2)
-        keep(items, &count,
-             (layout){.width = group_for(pl, own * parts),
-                      .parts = parts,
-                      .ns = parts_ns(pl, own, walked, parts)});
+    if (hn_gpu_wished(pl)) return list_wished(pl, &info, *hn_gpu_wished(pl), items);
+    if (info.may_meet) {
+        const uint32_t width = group_for(pl, info.own * info.walked);
+        hn_gpu_keep_layout(pl, items, &count,
+                           (layout){.width = width, .ns = expected_ns(pl, &info, 0)});
+    }
+    for (uint32_t parts = 1; parts == 1 || (parts / 2 < info.keys && info.own * parts <= room);
+         parts *= 2)
+        hn_gpu_keep_layout(pl, items, &count,
+                           (layout){.width = group_for(pl, info.own * parts),
+                                    .parts = parts,
+                                    .ns = expected_ns(pl, &info, parts)});
     return count;
 }
 

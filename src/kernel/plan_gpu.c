@@ -21,7 +21,10 @@
 
 #include "base/compiler.h"
 #include "kernel/gpu_lists.h"
+#include "kernel/gpu_names.h"
 #include "kernel/segments.h"
+
+#include <string.h>
 
 typedef hn_gpu_planner planner;
 typedef hn_gpu_layout layout;
@@ -50,15 +53,15 @@ uint32_t hn_gpu_power_of_two(int64_t value, uint32_t most) {
 void hn_gpu_keep_both(const planner *pl, layout *items, uint32_t *count, layout l,
                       const launch *run, int64_t other_registers) {
     l.resident = hn_gpu_bound_groups(pl, *run, other_registers);
-    hn_gpu_keep_layout(items, count, l);
+    hn_gpu_keep_layout(pl, items, count, l);
     if (!l.resident) return;
     l.resident = 0;
-    hn_gpu_keep_layout(items, count, l);
+    hn_gpu_keep_layout(pl, items, count, l);
 }
 
 /* ---- elements ---- */
 
-static bool is_elementwise(const planner *pl) {
+bool hn_gpu_is_elementwise(const planner *pl) {
     return pl->k->phases.count == 1 && !pl->k->phases.items[0].reduces.count &&
            !pl->k->locals.count && !pl->k->serial;
 }
@@ -89,7 +92,7 @@ static void list_tiles(const planner *pl, hn_expr along, hn_expr last, layout *i
             across = hn_gpu_hint(pl, hn_gpu_extent(pl, last));
     if (bytes > pl->facts->shared_bytes || TILE_THREADS > pl->facts->threads_max) return;
     if (pl->facts->few_registers) return;
-    if (down < SHORT_TILE / 2 || across < SHORT_TILE / 2) return;
+    if (!hn_gpu_wished(pl) && (down < SHORT_TILE / 2 || across < SHORT_TILE / 2)) return;
     layout l = {.width = TILE_THREADS,
                 .rows = 1,
                 .vector = vector,
@@ -108,7 +111,7 @@ static void list_tiles(const planner *pl, hn_expr along, hn_expr last, layout *i
                   .registers = HN_GPU_OTHER_REGISTERS + vector * HN_GPU_ELEMENT_REGISTERS,
                   .shared_bytes = bytes};
     l.ns = hn_gpu_predicted_ns(pl, &run);
-    hn_gpu_keep_layout(items, kept, l);
+    hn_gpu_keep_layout(pl, items, kept, l);
 }
 
 planner hn_gpu_where_multiple(const planner *pl, hn_expr size, uint32_t vector) {
@@ -135,21 +138,36 @@ static uint32_t vector_where_multiple(const planner *pl, hn_expr size, const hn_
     return vector;
 }
 
+bool hn_gpu_may_guard(const planner *pl, hn_expr size, uint32_t vector, uint32_t number) {
+    const layout *l = hn_gpu_wished(pl);
+    return l ? l->guard == number : hn_gpu_hint(pl, size) % vector == 0;
+}
+
+/* What all runs of elements have in common. */
+typedef struct elements_info {
+    uint32_t vector; /* the longest */
+    hn_expr size;    /* vectors are for calls where it is a multiple; 0: for all */
+    uint32_t guard;
+    int64_t elems, bytes,
+        all_bytes; /* read for an element: of what goes along all, of everything */
+    double wasted_bytes;
+} elements_info;
+
 /* Longer vectors for calls where a size is a multiple of them, if it is expected to be; it is in the
- * last extent. The size, or 0. */
-static hn_expr guard_elements(const planner *pl, const hn_expr *vars, uint32_t count,
-                              uint32_t *vector) {
-    hn_expr symbols[HN_MAX_RANK], size = 0;
+ * last extent. */
+static void guard_elements(const planner *pl, const hn_expr *vars, uint32_t count,
+                           elements_info *out) {
+    hn_expr symbols[HN_MAX_RANK];
     const uint32_t all =
         hn_sym_symbols(pl->sym, hn_gpu_extent(pl, vars[count - 1]), symbols, HN_MAX_RANK);
     for (uint32_t k = 0; k < all && k < HN_MAX_RANK; k++) {
         if (hn_sym_symbol_kind(pl->sym, symbols[k]) != HN_SYMBOL_SIZE) continue;
         const uint32_t own = vector_where_multiple(pl, symbols[k], vars, count);
-        if (own <= *vector || hn_gpu_hint(pl, symbols[k]) % own) continue;
-        *vector = own;
-        size = symbols[k];
+        if (own <= out->vector || !hn_gpu_may_guard(pl, symbols[k], own, k + 1)) continue;
+        out->vector = own;
+        out->size = symbols[k];
+        out->guard = k + 1;
     }
-    return size;
 }
 
 /* Additions for an element. While a thread computes so much it reads nothing, so it reads more before.
@@ -166,67 +184,71 @@ static int64_t bytes_of_elements(const hn_kernel_phase *phase, uint32_t vector) 
     return cost < BUSY_COST ? HN_GPU_BYTES_ELEMENTS : HN_GPU_BYTES_BUSY_ELEMENTS;
 }
 
+static elements_info elements_of(const planner *pl, const hn_expr *vars, uint32_t count) {
+    const hn_kernel_phase *phase = &pl->k->phases.items[0];
+    elements_info out = {.vector = hn_gpu_vector(pl, phase, vars, count),
+                         .elems = hn_gpu_hint(pl, hn_gpu_extents(pl, vars, count)),
+                         .bytes = hn_gpu_bytes_read(pl, phase, vars[0], vars[count - 1]),
+                         .all_bytes = hn_gpu_bytes_read(pl, phase, 0, vars[count - 1])};
+    guard_elements(pl, vars, count, &out);
+    return out;
+}
+
+static void try_elements(const planner *pl, const elements_info *info, layout l, layout *items,
+                         uint32_t *kept) {
+    const int64_t vectors = hn_gpu_ceil_div(info->elems, l.vector), bytes = l.vector * info->bytes,
+                  cached = l.vector * info->all_bytes - bytes;
+    if (l.width > pl->facts->threads_max || !hn_gpu_may_unroll(pl, l.vector, l.unroll)) return;
+    l.rows = 1;
+    l.size = info->size;
+    l.guard = info->guard;
+    launch run = {.groups = (double)hn_gpu_ceil_div(vectors, l.width * l.unroll),
+                  .threads = l.width,
+                  .run_bytes = HN_GPU_LINE_BYTES,
+                  .bytes = pl->work.bytes + info->wasted_bytes,
+                  .flight_bytes = (bytes ? bytes : 4) * l.unroll,
+                  .steps = 1,
+                  .registers = HN_GPU_OTHER_REGISTERS + l.vector * HN_GPU_ELEMENT_REGISTERS +
+                               bytes * l.unroll / 4};
+    l.ns = hn_gpu_predicted_ns(pl, &run) *
+           hn_gpu_balance(&run, bytes_of_elements(&pl->k->phases.items[0], l.vector));
+    if (l.unroll > 1) hn_gpu_keep_both(pl, items, kept, l, &run, cached / 4);
+    else hn_gpu_keep_layout(pl, items, kept, l);
+}
+
+/* Whatever sizes are expected. */
+static void try_wished_elements(const planner *pl, const elements_info *info, const layout *wished,
+                                layout *items, uint32_t *kept) {
+    const uint32_t most = hn_gpu_unrolls[HN_COUNT_OF(hn_gpu_unrolls) - 1];
+    if (hn_gpu_is_power_of_two(wished->width) && hn_gpu_is_power_of_two(wished->vector) &&
+        hn_gpu_is_power_of_two(wished->unroll) && wished->vector <= info->vector &&
+        wished->unroll <= most)
+        try_elements(pl, info, *wished, items, kept);
+}
+
 static uint32_t list_elements(planner *pl, layout *items) {
     hn_expr vars[2 * HN_MAX_RANK];
-    const hn_kernel_phase *phase = &pl->k->phases.items[0];
-    uint32_t kept = 0, count = hn_gpu_list_variables(pl, vars),
-             vector = hn_gpu_vector(pl, phase, vars, count);
-    const hn_expr size = guard_elements(pl, vars, count, &vector);
-    int64_t elems = hn_gpu_hint(pl, hn_gpu_extents(pl, vars, count)),
-            vectors = hn_gpu_ceil_div(elems, vector),
-            bytes = vector * hn_gpu_bytes_read(pl, phase, vars[0], vars[count - 1]),
-            cached = vector * hn_gpu_bytes_read(pl, phase, 0, vars[count - 1]) - bytes;
+    uint32_t kept = 0;
+    const uint32_t count = hn_gpu_list_variables(pl, vars);
+    const layout *wished = hn_gpu_wished(pl);
+    elements_info info = elements_of(pl, vars, count);
+    const int64_t vectors = hn_gpu_ceil_div(info.elems, info.vector);
     hn_expr along = hn_gpu_transposed(pl, vars, count);
     /* a sector for each element that goes along another variable, some of it found again */
-    double wasted = along ? (double)elems * (HN_GPU_SECTOR_BYTES / 2) : 0;
+    if (along) info.wasted_bytes = (double)info.elems * (HN_GPU_SECTOR_BYTES / 2);
     if (along) list_tiles(pl, along, vars[count - 1], items, &kept);
-    for (size_t t = 0; t < HN_COUNT_OF(hn_gpu_group_sizes); t++)
-        for (size_t u = 0; u < HN_COUNT_OF(hn_gpu_unrolls); u++) {
-            uint32_t threads = hn_gpu_power_of_two(vectors, hn_gpu_group_sizes[t]);
-            if (threads > pl->facts->threads_max ||
-                !hn_gpu_may_unroll(pl, vector, hn_gpu_unrolls[u]))
-                continue;
-            layout l = {.width = threads,
-                        .rows = 1,
-                        .vector = vector,
-                        .unroll = hn_gpu_unrolls[u],
-                        .size = size};
-            launch run = {.groups = (double)hn_gpu_ceil_div(vectors, threads * l.unroll),
-                          .threads = threads,
-                          .run_bytes = HN_GPU_LINE_BYTES,
-                          .bytes = pl->work.bytes + wasted,
-                          .flight_bytes = (bytes ? bytes : 4) * l.unroll,
-                          .steps = 1,
-                          .registers = HN_GPU_OTHER_REGISTERS + vector * HN_GPU_ELEMENT_REGISTERS +
-                                       bytes * l.unroll / 4};
-            l.ns = hn_gpu_predicted_ns(pl, &run) *
-                   hn_gpu_balance(&run, bytes_of_elements(phase, vector));
-            if (l.unroll > 1) hn_gpu_keep_both(pl, items, &kept, l, &run, cached / 4);
-            else hn_gpu_keep_layout(items, &kept, l);
-        }
+    if (wished && !wished->tile) try_wished_elements(pl, &info, wished, items, &kept);
+    for (size_t t = 0; t < HN_COUNT_OF(hn_gpu_group_sizes) && !wished; t++)
+        for (size_t u = 0; u < HN_COUNT_OF(hn_gpu_unrolls); u++)
+            try_elements(pl, &info,
+                         (layout){.width = hn_gpu_power_of_two(vectors, hn_gpu_group_sizes[t]),
+                                  .vector = info.vector,
+                                  .unroll = hn_gpu_unrolls[u]},
+                         items, &kept);
     return kept;
 }
 
 /* ---- the choice ---- */
-
-static const char *shape_of(const planner *pl, const layout *l) {
-    if (pl->k->serial) return "scatter";
-    if (pl->k->slabs) return "slabs of rows";
-    if (l->tile) return "tiles";
-    if (is_elementwise(pl)) return "elements";
-    if (l->blocks > 1) return "rows over blocks";
-    return l->keeps ? "rows, kept" : "rows";
-}
-
-static const char *parameters_of(const layout *l, hn_arena *arena) {
-    return hn_arena_printf(
-        arena,
-        "threads=%u rows=%u vector=%u unroll=%u blocks=%u slabs=%u stages=%u tile=%u "
-        "parts=%u resident=%u%s%s%s",
-        l->width * (l->rows ? l->rows : 1), l->rows, l->vector, l->unroll, l->blocks, l->slabs,
-        l->stages, l->tile, l->parts, l->resident, l->ahead ? " ahead" : "",
-        l->peels ? " peels" : "", l->online ? " online" : "");
-}
 
 static hn_status plan_layout(planner *pl, const layout *l, hn_arena *arena, hn_form **out) {
     pl->layout = l;
@@ -234,12 +256,13 @@ static hn_status plan_layout(planner *pl, const layout *l, hn_arena *arena, hn_f
     if (pl->k->serial) HN_TRY(hn_gpu_plan_scatter(pl, arena));
     else if (l->slabs) HN_TRY(hn_gpu_plan_mixed(pl, arena));
     else if (l->tile) HN_TRY(hn_gpu_plan_tiles(pl, arena));
-    else if (is_elementwise(pl)) HN_TRY(hn_gpu_plan_elements(pl, arena));
+    else if (hn_gpu_is_elementwise(pl)) HN_TRY(hn_gpu_plan_elements(pl, arena));
     else HN_TRY(hn_gpu_plan_rows(pl, arena));
     pl->f->cost = pl->work;
     pl->f->cost.ns = l->ns;
-    pl->f->shape = shape_of(pl, l);
-    pl->f->parameters = parameters_of(l, arena);
+    pl->f->shape = hn_gpu_shape(pl, l);
+    pl->f->parameters = hn_gpu_parameters(pl, l, arena);
+    if (!pl->f->parameters) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for the name of a form");
     pl->f->resident = l->resident;
     pl->f->is_narrow = hn_form_fits_words(pl->f);
     *out = pl->f;
@@ -250,20 +273,89 @@ static hn_status plan_layout(planner *pl, const layout *l, hn_arena *arena, hn_f
     return hn_form_end(pl->f);
 }
 
+static planner planner_of(const hn_program *program, const hn_kernel *kernel,
+                          const hn_gpu_facts *facts, hn_arena *scratch) {
+    planner pl = {
+        .p = program, .sym = program->sym, .k = kernel, .facts = facts, .scratch = scratch};
+    pl.work = hn_kernel_work(program, kernel);
+    pl.is_across = kernel->mode == HN_VECTOR_OUTER && !hn_gpu_scans_along(&pl);
+    return pl;
+}
+
+static uint32_t list_layouts(planner *pl, layout items[HN_GPU_PLANS_MAX]) {
+    memset(items, 0, HN_GPU_PLANS_MAX * sizeof *items);
+    return pl->k->serial               ? hn_gpu_list_scatter(pl, items)
+           : pl->k->slabs              ? hn_gpu_list_mixed(pl, items)
+           : hn_gpu_is_elementwise(pl) ? list_elements(pl, items)
+                                       : hn_gpu_list_rows(pl, items);
+}
+
 hn_status hn_form_plans_gpu(const hn_program *program, const hn_kernel *kernel,
                             const hn_gpu_facts *facts, uint32_t most, hn_arena *arena,
                             hn_arena *scratch, hn_form **out, uint32_t *out_count) {
-    planner pl = {
-        .p = program, .sym = program->sym, .k = kernel, .facts = facts, .scratch = scratch};
-    layout items[HN_GPU_PLANS_MAX] = {{0}};
-    pl.work = hn_kernel_work(program, kernel);
-    pl.is_across = kernel->mode == HN_VECTOR_OUTER && !hn_gpu_scans_along(&pl);
-    uint32_t count = kernel->serial        ? hn_gpu_list_scatter(&pl, items)
-                     : kernel->slabs       ? hn_gpu_list_mixed(&pl, items)
-                     : is_elementwise(&pl) ? list_elements(&pl, items)
-                                           : hn_gpu_list_rows(&pl, items);
+    planner pl = planner_of(program, kernel, facts, scratch);
+    layout items[HN_GPU_PLANS_MAX];
+    const uint32_t count = list_layouts(&pl, items);
     *out_count = count < most ? count : most;
     for (uint32_t k = 0; k < *out_count; k++) HN_TRY(plan_layout(&pl, &items[k], arena, &out[k]));
+    return NULL;
+}
+
+/* ---- by name ---- */
+
+/* The kinds that the kernel has. */
+static hn_status refuse_kind(planner *pl, hn_str name) {
+    char known[160] = "";
+    layout items[HN_GPU_PLANS_MAX];
+    for (uint32_t k = 0; k < HN_GPU_SHAPES; k++) {
+        const hn_gpu_wish any = {.shape = k};
+        const size_t at = strlen(known);
+        pl->wish = &any;
+        if (list_layouts(pl, items))
+            snprintf(known + at, sizeof known - at, "%s%s", at ? ", " : "", hn_gpu_shape_name(k));
+    }
+    pl->wish = NULL;
+    return HN_ERROR(HN_NOT_FOUND, "the kernel has no form '" HN_STR_FMT "'; it has %s",
+                    HN_STR_ARG(name), known);
+}
+
+/* The best layout of that name, with what is expected of it; pl->wish is `wish`. */
+static hn_status find_layout(planner *pl, hn_str name, hn_str parameters, hn_gpu_wish *wish,
+                             layout *out) {
+    layout items[HN_GPU_PLANS_MAX];
+    const hn_gpu_wish any = {.shape = hn_gpu_shape_named(name)};
+    if (any.shape == HN_GPU_SHAPES) return refuse_kind(pl, name);
+    HN_TRY(hn_gpu_wish_parse(any.shape, parameters, wish));
+    pl->wish = wish;
+    const bool is_found = list_layouts(pl, items);
+    *out = items[0];
+    if (is_found) return NULL;
+    pl->wish = &any;
+    if (!list_layouts(pl, items)) return refuse_kind(pl, name);
+    return HN_ERROR(HN_NOT_FOUND,
+                    "a form '" HN_STR_FMT "' with '" HN_STR_FMT
+                    "' does not fit the kernel, or the processor's threads, registers and memory",
+                    HN_STR_ARG(name), HN_STR_ARG(parameters));
+}
+
+hn_status hn_form_plan_gpu_as(const hn_program *program, const hn_kernel *kernel,
+                              const hn_gpu_facts *facts, hn_str name, hn_str parameters,
+                              hn_arena *arena, hn_arena *scratch, hn_form **out) {
+    planner pl = planner_of(program, kernel, facts, scratch);
+    hn_gpu_wish wish;
+    layout l;
+    HN_TRY(find_layout(&pl, name, parameters, &wish, &l));
+    return plan_layout(&pl, &l, arena, out);
+}
+
+hn_status hn_form_expect_gpu(const hn_program *program, const hn_kernel *kernel,
+                             const hn_gpu_facts *facts, hn_str name, hn_str parameters,
+                             hn_arena *scratch, double *out_ns) {
+    planner pl = planner_of(program, kernel, facts, scratch);
+    hn_gpu_wish wish;
+    layout l;
+    HN_TRY(find_layout(&pl, name, parameters, &wish, &l));
+    *out_ns = l.ns;
     return NULL;
 }
 

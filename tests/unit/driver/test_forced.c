@@ -158,4 +158,32 @@ TEST(what_is_forced_is_recorded) {
     scheduled_end(&m);
 }
 
+/* Which of a GPU's forms it is, whatever sizes are expected, its name tells. */
+static void check_gpu(const char *forms, const char *begin) {
+    scheduled m;
+    bool found = false;
+    scheduled_begin(&m, model,
+                    &(hn_compile_options){.threads = 1, .target = "sm_90a", .forms = forms});
+    for (uint32_t k = 0; k < m.d.schedule.steps.count; k++) {
+        const hn_kernel_code *code = &m.d.levels[0].step_kernels[k];
+        if (!code->form) continue;
+        found = true;
+        if (strncmp(code->form, begin, strlen(begin)) != 0)
+            HN_TEST_FAIL("%s: the form is %s", forms, code->form);
+    }
+    EXPECT(found);
+    scheduled_end(&m);
+}
+
+TEST(forms_of_a_gpu) {
+    check_gpu("softmax=persistent", "rows-kept threads=");
+    check_gpu("softmax=looped", "rows threads=");
+    check_gpu("softmax=looped threads=128 rows=2", "rows threads=128 rows=2 ");
+    check_gpu("softmax=rows threads=64 rows=1 vector=2 unroll=2 blocks=0 slabs=0 stages=0 tile=0 "
+              "parts=0 resident=0",
+              "rows threads=64 rows=1 vector=2 unroll=2 ");
+    hn_compiled *c;
+    EXPECT_ERROR(compile("softmax=kept", &c), HN_NOT_FOUND, "no form 'kept'; it has rows");
+}
+
 TEST_MAIN

@@ -334,13 +334,174 @@ TEST(a_table_of_what_is_expected) {
     end(&x);
 }
 
+/* ---- GPUs ---- */
+
+static const hn_compile_options gpu = {.threads = 2, .target = "sm_90a"};
+
 TEST(forms_of_a_gpu) {
-    fixture x;
-    begin(&x, subjects[0], &(hn_compile_options){.threads = 2, .target = "sm_90a"});
-    check_names(&x, NULL, NULL);
+    for (size_t k = 0; k < sizeof subjects / sizeof *subjects; k++) {
+        fixture x;
+        hn_kernel_identity id;
+        begin(&x, subjects[k], &gpu);
+        check_names(&x, NULL, NULL);
+        EXPECT_OK(hn_kernel_identify(&x.of, &x.m.arena, &id));
+        EXPECT(id.is_tunable);
+        end(&x);
+    }
+}
+
+#define S0 "symbol size s0 in [1, 1048576] hint 8\n "
+#define S1 "symbol size s1 in [1, 1048576] hint 1024\n "
+static const char *const dynamic_subjects[] = {
+    S0 S1 "input user %x : f32[s0, s1] \"x\"\n %y = aten._softmax.default(%x, -1, false) : f32[s0, "
+          "s1]\n output user %y \"y\"",
+    S0
+    "input user %x : bf16[s0, 4096] \"x\"\n %y = aten._softmax.default(%x, -1, false) : bf16[s0, "
+    "4096]\n output user %y \"y\"",
+    S0 "input user %x : bf16[s0, 32768] \"x\"\n %y = aten._softmax.default(%x, -1, false) : "
+       "bf16[s0, 32768]\n output user %y \"y\"",
+    S0 "input user %x : f32[s0, 131072] \"x\"\n %y = aten._softmax.default(%x, -1, false) : "
+       "f32[s0, 131072]\n output user %y \"y\"",
+    "symbol size s0 in [1, 1048576] hint 2048\n input user %x : f32[s0, 131072] \"x\"\n %y = "
+    "aten._softmax.default(%x, -1, false) : f32[s0, 131072]\n output user %y \"y\"",
+    S0 "input user %x : f32[s0, 771] \"x\"\n input user %w : f32[771] \"w\"\n %y = "
+       "aten.layer_norm.default(%x, [771], %w, %w, 1e-05, false) : f32[s0, 771]\n output user %y "
+       "\"y\"",
+    S0 S1 "input user %x : f32[s0, s1] \"x\"\n %y = sum(%x, dims=[0], keepdim=false)\n output user "
+          "%y \"y\"",
+    S0 S1 "input user %x : f32[s0, s1] \"x\"\n %t = permute(%x, dims=[1, 0])\n %z = exp(%x)\n %u = "
+          "permute(%z, dims=[1, 0])\n %y = add(%t, %u)\n output user %y \"y\"",
+    S0 S1 "input user %x : bf16[s0, s1] \"x\"\n %y = exp(%x)\n output user %y \"y\"",
+    S0 "input user %x : f16[s0, 100] \"x\"\n %y = cumsum(%x, dim=1)\n output user %y \"y\"",
+    S0
+    "input user %x : f32[s0, 64] \"x\"\n input user %i : i64[s0] \"i\"\n input user %b : f32[50, "
+    "64] \"b\"\n %y = aten.index_add.default(%b, 0, %i, %x) : f32[50, 64]\n output user %y "
+    "\"y\"",
+    "input user %x : f32[8192, 1024] \"x\"\n %m = sum(%x, dims=[1], keepdim=true)\n %d = sub(%x, "
+    "%m)\n %s = sum(%d, dims=[0], keepdim=false)\n output user %d \"d\"\n output user %s \"s\"",
+};
+
+/* Sets of sizes at which all forms are listed; each is asked for at all others. */
+static uint32_t list_symbols(fixture *x, hn_expr symbols[2]) {
     hn_kernel_identity id;
+    EXPECT_OK(hn_kernel_identify(&x->of, &x->m.arena, &id));
+    EXPECT(id.is_tunable && id.symbol_count <= 2);
+    for (uint32_t k = 0; k < id.symbol_count; k++) symbols[k] = id.symbols[k];
+    return id.symbol_count;
+}
+
+static void expect_costs(fixture *x, const hn_variants *set, const hn_ref_sizes *sizes) {
+    for (uint32_t k = 0; k < set->count; k++) {
+        double ns = 0;
+        EXPECT_OK(hn_variant_cost(&x->of, &set->items[k].name, sizes, &ns));
+        if (!(ns > 0))
+            HN_TEST_FAIL("no cost of " HN_STR_FMT " " HN_STR_FMT,
+                         HN_STR_ARG(set->items[k].name.name),
+                         HN_STR_ARG(set->items[k].name.parameters));
+    }
+}
+
+/* Kinds of forms that were seen. */
+static const char *const shape_names[] = {"elements", "rows",    "rows-kept",    "rows-over-blocks",
+                                          "tiles",    "scatter", "slabs-of-rows"};
+enum { SHAPES = sizeof shape_names / sizeof *shape_names };
+static unsigned seen_shapes;
+
+static unsigned shapes_of(const hn_variants *set) {
+    unsigned seen = 0;
+    for (uint32_t k = 0; k < set->count; k++)
+        for (uint32_t s = 0; s < SHAPES; s++)
+            if (hn_str_eq(set->items[k].name.name, hn_str_of(shape_names[s]))) seen |= 1u << s;
+    return seen;
+}
+
+/* All forms at some sizes, where others are expected. */
+static void check_kernel(fixture *x) {
+    static const int64_t values[][2] = {{3, 17}, {1, 1000}, {512, 48}, {64, 4096}, {65536, 513}};
+    enum { SETS = sizeof values / sizeof *values };
+    hn_expr symbols[2];
+    const uint32_t count = list_symbols(x, symbols);
+    for (uint32_t a = 0; a < SETS; a++)
+        for (uint32_t b = 0; b < SETS; b++) {
+            const hn_ref_sizes at = {symbols, values[a], count},
+                               other = {symbols, values[b], count};
+            hn_variants set;
+            check_names(x, &at, &other);
+            EXPECT_OK(hn_variants_list(&x->of, &at, 0, &x->m.arena, &set));
+            expect_costs(x, &set, &other);
+            seen_shapes |= shapes_of(&set);
+        }
+}
+
+TEST(forms_of_a_gpu_at_any_size_have_names_at_all_sizes) {
+    for (size_t k = 0; k < sizeof dynamic_subjects / sizeof *dynamic_subjects; k++) {
+        fixture x;
+        begin(&x, dynamic_subjects[k], &gpu);
+        for (uint32_t s = 0; s < x.m.d.schedule.steps.count; s++) {
+            x.of.kernel = x.m.d.schedule.steps.items[s].kernel;
+            if (x.of.kernel) check_kernel(&x);
+        }
+        end(&x);
+    }
+    EXPECT_INT(seen_shapes, (1u << SHAPES) - 1);
+}
+
+/* More forms than there is room for: the best one of each set of sizes is there, and so the table has
+ * it. */
+TEST(forms_over_many_sizes_have_the_best_of_each) {
+    fixture x;
+    hn_kernel_identity id;
+    hn_variant_sizes sizes;
+    hn_variants set, one;
+    begin(&x, dynamic_subjects[0], &gpu);
     EXPECT_OK(hn_kernel_identify(&x.of, &x.m.arena, &id));
-    EXPECT(id.is_tunable);
+    EXPECT_OK(hn_variant_sizes_list(&x.of, &id, NULL, &x.m.arena, &sizes));
+    EXPECT_OK(hn_variants_over(&x.of, &sizes, 0, &x.m.arena, &set));
+    EXPECT_INT(set.count, HN_VARIANTS_MAX);
+    for (uint32_t k = 0; k < sizes.count; k++) {
+        const hn_ref_sizes at = hn_variant_sizes_at(&sizes, k);
+        bool found = false;
+        EXPECT_OK(hn_variants_list(&x.of, &at, 1, &x.m.arena, &one));
+        for (uint32_t v = 0; v < set.count; v++) {
+            const bool is_best = hn_form_name_eq(&set.items[v].name, &one.items[0].name);
+            found |= is_best;
+            EXPECT(!is_best || set.ns[k * set.count + v] == one.items[0].ns);
+            EXPECT(set.ns[k * set.count + v] > 0);
+        }
+        EXPECT(found);
+    }
+    end(&x);
+}
+
+TEST(names_of_a_gpu_that_are_none) {
+    fixture x;
+    hn_variant v;
+    begin(&x, subjects[0], &gpu);
+#define NAMED(kind, text)                                                                          \
+    hn_variant_named(&x.of, &(hn_form_name){hn_str_of(kind), hn_str_of(text)}, &x.m.arena, &v)
+#define WHOLE(threads, rows, vector, unroll, more)                                                 \
+    "threads=" threads " rows=" rows " vector=" vector " unroll=" unroll                           \
+    " blocks=0 slabs=0 stages=0 tile=0 parts=0 resident=0" more
+    EXPECT_ERROR(NAMED("looped", ""), HN_NOT_FOUND, "no form 'looped'; it has rows, rows-kept");
+    EXPECT_ERROR(NAMED("tiles", ""), HN_NOT_FOUND, "no form 'tiles'; it has rows");
+    EXPECT_ERROR(NAMED("rows", "width=8"), HN_INVALID_ARGUMENT, "no parameter 'width=8'");
+    EXPECT_ERROR(NAMED("rows", "rows=x"), HN_INVALID_ARGUMENT, "'rows=x'");
+    EXPECT_ERROR(NAMED("rows", "rows=1 rows=1"), HN_INVALID_ARGUMENT, "'rows=1'");
+    EXPECT_ERROR(NAMED("rows", "keeps"), HN_INVALID_ARGUMENT, "'keeps'");
+    EXPECT_ERROR(NAMED("rows", WHOLE("96", "64", "1", "1", "")), HN_INVALID_ARGUMENT, "96 threads");
+    EXPECT_ERROR(NAMED("rows", WHOLE("4096", "1", "1", "1", "")), HN_NOT_FOUND, "does not fit");
+    EXPECT_ERROR(NAMED("rows", WHOLE("96", "1", "1", "1", "")), HN_NOT_FOUND, "does not fit");
+    EXPECT_ERROR(NAMED("rows", WHOLE("64", "1", "16", "1", "")), HN_NOT_FOUND, "does not fit");
+    EXPECT_ERROR(NAMED("rows", WHOLE("64", "1", "1", "1", " guard=1")), HN_NOT_FOUND,
+                 "does not fit");
+    EXPECT_ERROR(NAMED("rows-kept", WHOLE("64", "2", "1", "1", "")), HN_NOT_FOUND, "does not fit");
+    EXPECT_OK(NAMED("rows", WHOLE("64", "2", "1", "1", "")));
+    /* what is left out the planner chooses */
+    EXPECT_OK(NAMED("rows-kept", "rows=4"));
+    EXPECT(v.ns > 0 && strstr(v.form->parameters, " rows=4 "));
+    EXPECT_OK(NAMED("rows", ""));
+#undef WHOLE
+#undef NAMED
     end(&x);
 }
 
