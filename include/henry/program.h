@@ -138,6 +138,10 @@ typedef struct hn_compile_options {
      * four. Errors: invalid-argument */
     const char *const *tune_hints;
     uint32_t tune_hint_count;
+    /* How far the search around a kernel's fastest form looks where no neighbour is faster, which
+     * differs in one parameter: forms within so many steps, of several parameters at once; at most
+     * 4. 0, 1: it ends there. */
+    int32_t tune_radius;
     /* Forms that kernels are to have, whatever was measured or is expected, as "softmax=persistent;
      * sum*=columns vectors=2" (docs/tuning.md): a kernel has the form of the first pattern that its
      * name or one of its nodes matches. A pattern without a kernel is a warning. NULL: HENRY_FORM;

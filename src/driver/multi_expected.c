@@ -220,7 +220,7 @@ static hn_status make_multi(const expecter *x, hn_multi *out) {
     HN_NEW(x->arena, made, 1);
     HN_NEW(x->arena, names, x->taken_count);
     for (uint32_t v = 0; v < x->taken_count; v++)
-        HN_TRY(hn_variant_name(&x->choices[x->taken[v]], x->arena, &names[v]));
+        HN_TRY(hn_variant_choice_name(&x->choices[x->taken[v]], x->arena, &names[v]));
     HN_TRY(make_times(x, &times));
     HN_TRY(hn_choice_make(&times, x->arena, made));
     *out = (hn_multi){.names = names, .table = &made->table};

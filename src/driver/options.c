@@ -119,6 +119,7 @@ static const hn_option_row rows[] = {
     {ROW(tune_budget_ns), HN_OPTION_FREE, NULL, NULL, "as tune"},
     {ROW(tune_hints), HN_OPTION_KEYED, "hints", put_hints, ""},
     {ROW(tune_hint_count), HN_OPTION_KEYED, "hint_count", put_hint_count, ""},
+    {ROW(tune_radius), HN_OPTION_FREE, NULL, NULL, "as tune"},
     {ROW(inputs), HN_OPTION_GUARDED, NULL, NULL, "decisions taken by sizes are guarded"},
     {ROW(input_count), HN_OPTION_GUARDED, NULL, NULL, "as inputs"},
     {ROW(dump_after), HN_OPTION_UNCACHED, NULL, NULL,
@@ -192,6 +193,8 @@ static hn_status check_memory(const hn_compile_options *o) {
     return NULL;
 }
 
+enum { RADIUS_MOST = 4 };
+
 static hn_status check_tuning(const hn_compile_options *o) {
     if ((uint32_t)o->tune > HN_TUNE_AGAIN)
         return HN_ERROR(HN_INVALID_ARGUMENT, "'tune' is %d", (int)o->tune);
@@ -205,6 +208,9 @@ static hn_status check_tuning(const hn_compile_options *o) {
     if (o->tune_budget_ns < 0)
         return HN_ERROR(HN_INVALID_ARGUMENT, "'tune_budget_ns' is %lld, must not be negative",
                         (long long)o->tune_budget_ns);
+    if (o->tune_radius < 0 || o->tune_radius > RADIUS_MOST)
+        return HN_ERROR(HN_INVALID_ARGUMENT, "'tune_radius' is %d, must be 0 to %d",
+                        (int)o->tune_radius, RADIUS_MOST);
     if (o->tune_hint_count && !o->tune_hints)
         return HN_ERROR(HN_INVALID_ARGUMENT, "'tune_hints' is NULL, but 'tune_hint_count' is %u",
                         o->tune_hint_count);

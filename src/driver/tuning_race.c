@@ -5,6 +5,7 @@
 #include "driver/tuning.h"
 
 #include "base/trace.h"
+#include "tune/descent.h"
 
 #include <math.h>
 #include <string.h>
@@ -152,6 +153,13 @@ static hn_status run(hn_driver *d, hn_tune_job *job, hn_tune_race *r, int64_t bu
 
 /* ---- the search ---- */
 
+/* One search: points are entries of the job. */
+typedef struct search {
+    hn_driver *d;
+    hn_tune_job *job;
+    int64_t end_ns;
+} search;
+
 static bool is_known(const hn_tune_job *job, const hn_form_name *name) {
     for (uint32_t k = 0; k < job->entries.count; k++)
         if (hn_form_name_eq(&job->entries.items[k].v.name, name)) return true;
@@ -173,12 +181,13 @@ static hn_status make_neighbour(hn_driver *d, const hn_tune_job *job, const hn_f
 
 /* Those of entry `from`, the ones that are expected to be the fastest first. */
 static hn_status list_neighbours(hn_driver *d, const hn_tune_job *job, uint32_t from,
-                                 hn_variant *out, uint32_t *out_count) {
+                                 uint32_t radius, uint32_t most, hn_variant *out,
+                                 uint32_t *out_count) {
     hn_form_name *names;
     uint32_t count;
     const hn_tune_entry *e = &job->entries.items[from];
     *out_count = 0;
-    HN_TRY(hn_variant_neighbours(&job->kernel->t.of, &e->v.name, &d->arena, &names, &count));
+    HN_TRY(hn_variants_around(&job->kernel->t.of, &e->v.name, radius, &d->arena, &names, &count));
     for (uint32_t k = 0; k < count; k++) {
         hn_variant v;
         bool found;
@@ -187,40 +196,64 @@ static hn_status list_neighbours(hn_driver *d, const hn_tune_job *job, uint32_t 
         HN_TRY(make_neighbour(d, job, &names[k], &v, &found));
         if (!found || v.ns > e->v.ns * NEIGHBOURS_MARGIN) continue;
         for (; at > 0 && out[at - 1].ns > v.ns; at--)
-            if (at < NEIGHBOURS_MOST) out[at] = out[at - 1];
-        if (at < NEIGHBOURS_MOST) out[at] = v;
-        if (*out_count < NEIGHBOURS_MOST) ++*out_count;
+            if (at < most) out[at] = out[at - 1];
+        if (at < most) out[at] = v;
+        if (*out_count < most) ++*out_count;
     }
     return NULL;
 }
 
-/* One step from the fastest entry; `*pick` stays where no neighbour is faster. */
-static hn_status step(hn_driver *d, hn_tune_job *job, int64_t budget_ns, uint32_t *pick) {
+/* They become entries. */
+static hn_status list_near(void *user, const hn_descent_memo *memo, uint32_t from, uint32_t radius,
+                           uint32_t most, uint32_t *out, uint32_t *out_count) {
+    search *s = user;
     hn_variant near[NEIGHBOURS_MOST];
-    uint32_t racing[NEIGHBOURS_MOST + 1] = {*pick}, count;
-    hn_tune_race *race;
-    HN_TRY(list_neighbours(d, job, *pick, near, &count));
-    if (!count || job->entries.count + count > HN_TUNING_FORMS_MAX) return NULL;
+    uint32_t count = 0;
+    (void)memo; /* forms that have no entry have been in no race */
+    *out_count = 0;
+    if (most > NEIGHBOURS_MOST) most = NEIGHBOURS_MOST;
+    HN_TRY(list_neighbours(s->d, s->job, from, radius, most, near, &count));
+    if (s->job->entries.count + count > HN_TUNING_FORMS_MAX) return NULL;
     for (uint32_t k = 0; k < count; k++) {
-        racing[k + 1] = job->entries.count;
-        HN_TRY(hn_tune_entry_add(d, job, &near[k], near[k].ns));
+        out[(*out_count)++] = s->job->entries.count;
+        HN_TRY(hn_tune_entry_add(s->d, s->job, &near[k], near[k].ns));
     }
-    HN_TRY(begin(d, job, racing, count + 1, &race));
-    hn_status status = run(d, job, race, budget_ns, pick);
+    return NULL;
+}
+
+static hn_status race_near(void *user, const uint32_t *points, uint32_t count, double *out_ns,
+                           uint32_t *out_winner) {
+    search *s = user;
+    hn_tune_race *race;
+    uint32_t pick;
+    HN_TRY(begin(s->d, s->job, points, count, &race));
+    hn_status status = run(s->d, s->job, race, (s->end_ns - hn_now_ns()) / 2, &pick);
     hn_forms_race_end(race->race);
+    for (uint32_t k = 0; k < count && !status; k++) {
+        out_ns[k] = s->job->entries.items[points[k]].median_ns;
+        if (points[k] == pick) *out_winner = k;
+    }
     return status;
 }
 
-static hn_status search(hn_driver *d, hn_tune_job *job, int64_t end_ns, uint32_t *pick,
-                        hn_tuning_how *how) {
-    for (uint32_t k = 0; k < STEPS_MOST; k++) {
-        const int64_t left = end_ns - hn_tune_now(d);
-        const uint32_t from = *pick;
-        if (left < STEP_LEAST_NS) return NULL;
-        HN_TRY(step(d, job, left / 2, pick));
-        if (*pick == from) return NULL;
-        *how = HN_TUNING_DESCENT;
-    }
+static bool has_time(void *user) {
+    const search *s = user;
+    return s->end_ns - hn_tune_now(s->d) >= STEP_LEAST_NS;
+}
+
+static hn_status descend(hn_driver *d, hn_tune_job *job, int64_t end_ns, uint32_t *pick,
+                         hn_tuning_how *how) {
+    search s = {.d = d, .job = job, .end_ns = end_ns};
+    uint32_t steps;
+    HN_TRY(hn_descent_run(&(hn_descent){.steps_most = STEPS_MOST,
+                                        .near_most = NEIGHBOURS_MOST,
+                                        .radius = (uint32_t)HN_OPT(&d->options, tune_radius),
+                                        .user = &s,
+                                        .may_go_on = has_time,
+                                        .list = list_near,
+                                        .race = race_near},
+                          pick, &steps));
+    if (steps) *how = HN_TUNING_DESCENT;
     return NULL;
 }
 
@@ -242,5 +275,5 @@ hn_status hn_tune_race_run(hn_driver *d, hn_tune_job *job, int64_t budget_ns, ui
     const int64_t begin_ns = hn_tune_now(d);
     *out_how = HN_TUNING_TIMED;
     HN_TRY(run(d, job, job->race, budget_ns / 2, out_pick));
-    return search(d, job, begin_ns + budget_ns, out_pick, out_how);
+    return descend(d, job, begin_ns + budget_ns, out_pick, out_how);
 }

@@ -181,7 +181,7 @@ hn_status hn_variant_planned(const hn_variants_of *of, hn_arena *arena, hn_varia
     return describe(form, form->cost.ns, arena, out);
 }
 
-hn_status hn_variant_name(const hn_cpu_choice *choice, hn_arena *arena, hn_form_name *out) {
+hn_status hn_variant_choice_name(const hn_cpu_choice *choice, hn_arena *arena, hn_form_name *out) {
     hn_strbuf text;
     hn_strbuf_init(&text);
     hn_cpu_choice_print(choice, &text);
@@ -193,16 +193,66 @@ hn_status hn_variant_name(const hn_cpu_choice *choice, hn_arena *arena, hn_form_
     return status;
 }
 
-hn_status hn_variant_neighbours(const hn_variants_of *of, const hn_form_name *name, hn_arena *arena,
-                                hn_form_name **out, uint32_t *out_count) {
+static hn_status near_cpu(const hn_variants_of *of, const hn_form_name *name, hn_arena *arena,
+                          hn_form_name **out, uint32_t *out_count) {
     hn_cpu_choice choice, near[HN_CPU_CHOICES_MAX];
-    *out_count = 0;
-    *out = NULL;
-    if (!of->target->cpu) return NULL;
     HN_TRY(hn_variant_choice(of, name, arena, &choice));
     const uint32_t count = hn_cpu_choices_near(&choice, near);
     HN_NEW(arena, *out, count + 1u);
     for (; *out_count < count; ++*out_count)
-        HN_TRY(hn_variant_name(&near[*out_count], arena, &(*out)[*out_count]));
+        HN_TRY(hn_variant_choice_name(&near[*out_count], arena, &(*out)[*out_count]));
+    return NULL;
+}
+
+static hn_status near_gpu(const hn_variants_of *of, const hn_form_name *name, hn_arena *arena,
+                          hn_form_name **out, uint32_t *out_count) {
+    hn_str *parameters;
+    uint32_t count;
+    HN_TRY(hn_form_near_gpu(of->program, of->kernel, of->target->gpu, name->name, name->parameters,
+                            arena, arena, &parameters, &count));
+    HN_NEW(arena, *out, count + 1u);
+    for (; *out_count < count; ++*out_count)
+        (*out)[*out_count] = (hn_form_name){name->name, parameters[*out_count]};
+    return NULL;
+}
+
+hn_status hn_variant_neighbours(const hn_variants_of *of, const hn_form_name *name, hn_arena *arena,
+                                hn_form_name **out, uint32_t *out_count) {
+    *out_count = 0;
+    *out = NULL;
+    return of->target->cpu ? near_cpu(of, name, arena, out, out_count)
+                           : near_gpu(of, name, arena, out, out_count);
+}
+
+/* Names that were found, the first is that around which one looks. */
+typedef struct around {
+    hn_form_name *items;
+    uint32_t count, most;
+} around;
+
+static void add_name(around *a, const hn_form_name *name) {
+    for (uint32_t k = 0; k < a->count; k++)
+        if (hn_form_name_eq(&a->items[k], name)) return;
+    if (a->count < a->most) a->items[a->count++] = *name;
+}
+
+hn_status hn_variants_around(const hn_variants_of *of, const hn_form_name *name, uint32_t radius,
+                             hn_arena *arena, hn_form_name **out, uint32_t *out_count) {
+    around a = {.most = HN_VARIANTS_AROUND_MAX + 1};
+    uint32_t done = 0;
+    HN_NEW(arena, a.items, a.most);
+    add_name(&a, name);
+    for (uint32_t r = 0; r < radius; r++)
+        for (const uint32_t end = a.count; done < end; done++) {
+            hn_form_name *near;
+            uint32_t count;
+            hn_status status = hn_variant_neighbours(of, &a.items[done], arena, &near, &count);
+            const bool is_none = done && hn_status_code(status) == HN_NOT_FOUND;
+            if (is_none) hn_status_free(status), count = 0;
+            else HN_TRY(status);
+            for (uint32_t k = 0; k < count; k++) add_name(&a, &near[k]);
+        }
+    *out = a.items + 1;
+    *out_count = a.count - 1;
     return NULL;
 }

@@ -33,7 +33,7 @@
  *         HN_TRY(hn_variants_order(&set, k, order));
  *         HN_TRY(hn_forms_bench(d, target, kernel, &(hn_forms_options){.sizes = .., .forms = ..}, ..));
  *     // descent: from the winner to its neighbours, as long as one is better
- *     HN_TRY(hn_variant_neighbours(&of, &name, arena, &names, &count));
+ *     HN_TRY(hn_variants_around(&of, &name, 1, arena, &names, &count));
  *     HN_TRY(hn_variant_named(&of, &name, arena, &variant));
  *
  * Who makes a line of several kernels, without a record: multi.h. */
@@ -110,17 +110,22 @@ hn_status hn_variant_planned(const hn_variants_of *of, hn_arena *arena,
 hn_status hn_variant_cost(const hn_variants_of *of, const hn_form_name *name,
                           const hn_ref_sizes *sizes, double *out_ns) HN_MUST_USE;
 /* Names of the forms that differ in one parameter by one step: 2 times as many vectors, half of the
- * distance. None of a GPU's. Owns: in `arena`. */
+ * distance. Of a CPU not all of them need fit the kernel. Owns: in `arena`. */
 hn_status hn_variant_neighbours(const hn_variants_of *of, const hn_form_name *name, hn_arena *arena,
                                 hn_form_name **out, uint32_t *out_count) HN_MUST_USE;
+
+/* Names that so many such steps lead to, at most HN_VARIANTS_AROUND_MAX: the nearest first. */
+enum { HN_VARIANTS_AROUND_MAX = 255 };
+hn_status hn_variants_around(const hn_variants_of *of, const hn_form_name *name, uint32_t radius,
+                             hn_arena *arena, hn_form_name **out, uint32_t *out_count) HN_MUST_USE;
 
 /* What a name of a CPU's form stands for, and the name of that. Errors: as hn_variant_named;
  * out-of-memory. Owns: the text lives in `arena`. */
 struct hn_cpu_choice;
 hn_status hn_variant_choice(const hn_variants_of *of, const hn_form_name *name, hn_arena *arena,
                             struct hn_cpu_choice *out) HN_MUST_USE;
-hn_status hn_variant_name(const struct hn_cpu_choice *choice, hn_arena *arena,
-                          hn_form_name *out) HN_MUST_USE;
+hn_status hn_variant_choice_name(const struct hn_cpu_choice *choice, hn_arena *arena,
+                                 hn_form_name *out) HN_MUST_USE;
 
 /* ---- sizes ---- */
 

@@ -348,7 +348,8 @@ static void try_staged(const planner *pl, const mixed_info *info, uint32_t width
                 .ahead = true,
                 .stages = stages};
     if (width > pl->facts->threads_max || width / 2 >= vectors || l.unroll > VECTORS_MOST) return;
-    l.slabs = slabs_of_rows(pl, info, &l);
+    const layout *wished = hn_gpu_wished(pl);
+    l.slabs = wished ? wished->slabs : slabs_of_rows(pl, info, &l);
     if (!may_take(pl, info, false, &l)) return;
     l.ns = predicted_ns(pl, info, &l, registers_of(info, &l));
     if (width != STAGED_WIDTH) l.ns *= other_width;

@@ -171,6 +171,12 @@ hn_status hn_gpu_wish_parse(uint32_t shape, hn_str parameters, hn_gpu_wish *out)
                     out->numbers[THREADS], out->numbers[ROWS_OF_GROUP]);
 }
 
+void hn_gpu_wish_of(uint32_t shape, const hn_gpu_layout *l, hn_gpu_wish *out) {
+    *out = (hn_gpu_wish){
+        .shape = shape, .is_whole = true, .has = (1u << HN_GPU_NUMBERS) - 1, .layout = *l};
+    numbers_of(l, out->numbers);
+}
+
 bool hn_gpu_is_wished(const hn_gpu_planner *pl, const hn_gpu_layout *l) {
     const hn_gpu_wish *w = pl->wish;
     uint32_t numbers[HN_GPU_NUMBERS];

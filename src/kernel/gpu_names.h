@@ -27,6 +27,12 @@ uint32_t hn_gpu_shape_named(hn_str name);
 const char *hn_gpu_shape_name(uint32_t shape); /* "rows-kept" */
 /* Errors: invalid-argument for what is no parameter. */
 hn_status hn_gpu_wish_parse(uint32_t shape, hn_str parameters, hn_gpu_wish *out) HN_MUST_USE;
+/* The wish for this layout, whole. */
+void hn_gpu_wish_of(uint32_t shape, const hn_gpu_layout *l, hn_gpu_wish *out);
+/* gpu_near.c: layouts that differ in one number by one step: twice as much, or half; one stage more
+ * or less. Not all of them fit. */
+enum { HN_GPU_NEAR_MAX = 48 };
+uint32_t hn_gpu_layouts_near(const hn_gpu_layout *l, hn_gpu_layout out[HN_GPU_NEAR_MAX]);
 /* Whether the layout is one that is wished for. */
 bool hn_gpu_is_wished(const hn_gpu_planner *pl, const hn_gpu_layout *l);
 /* The layout that is wished for, with all its numbers; NULL: whichever is good. */

@@ -223,7 +223,10 @@ static void try_wished_elements(const planner *pl, const elements_info *info, co
     if (hn_gpu_is_power_of_two(wished->width) && hn_gpu_is_power_of_two(wished->vector) &&
         hn_gpu_is_power_of_two(wished->unroll) && wished->vector <= info->vector &&
         wished->unroll <= most)
-        try_elements(pl, info, *wished, items, kept);
+        try_elements(
+            pl, info,
+            (layout){.width = wished->width, .vector = wished->vector, .unroll = wished->unroll},
+            items, kept);
 }
 
 static uint32_t list_elements(planner *pl, layout *items) {
@@ -356,6 +359,36 @@ hn_status hn_form_expect_gpu(const hn_program *program, const hn_kernel *kernel,
     layout l;
     HN_TRY(find_layout(&pl, name, parameters, &wish, &l));
     *out_ns = l.ns;
+    return NULL;
+}
+
+static hn_status add_near(planner *pl, uint32_t shape, const layout *l, hn_arena *arena,
+                          hn_str *out, uint32_t *count) {
+    layout items[HN_GPU_PLANS_MAX];
+    hn_gpu_wish wish;
+    hn_gpu_wish_of(shape, l, &wish);
+    pl->wish = &wish;
+    const bool fits = list_layouts(pl, items) > 0;
+    pl->wish = NULL;
+    if (!fits) return NULL;
+    out[*count] = hn_str_of(hn_gpu_parameters(pl, &items[0], arena));
+    if (!out[*count].ptr) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for the name of a form");
+    ++*count;
+    return NULL;
+}
+
+hn_status hn_form_near_gpu(const hn_program *program, const hn_kernel *kernel,
+                           const hn_gpu_facts *facts, hn_str name, hn_str parameters,
+                           hn_arena *arena, hn_arena *scratch, hn_str **out, uint32_t *out_count) {
+    planner pl = planner_of(program, kernel, facts, scratch);
+    hn_gpu_wish wish;
+    layout l, near[HN_GPU_NEAR_MAX];
+    *out_count = 0;
+    HN_TRY(find_layout(&pl, name, parameters, &wish, &l));
+    const uint32_t count = hn_gpu_layouts_near(&l, near);
+    HN_NEW(arena, *out, count + 1u);
+    for (uint32_t k = 0; k < count; k++)
+        HN_TRY(add_near(&pl, wish.shape, &near[k], arena, *out, out_count));
     return NULL;
 }
 

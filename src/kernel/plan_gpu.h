@@ -27,6 +27,13 @@ hn_status hn_form_expect_gpu(const hn_program *program, const hn_kernel *kernel,
                              const hn_gpu_facts *facts, hn_str name, hn_str parameters,
                              hn_arena *scratch, double *out_ns) HN_MUST_USE;
 
+/* Parameters of forms of the kind that differ in one number by one step, and fit the kernel and the
+ * processor. Owns: in `arena`. Errors: as hn_form_plan_gpu_as. */
+hn_status hn_form_near_gpu(const hn_program *program, const hn_kernel *kernel,
+                           const hn_gpu_facts *facts, hn_str name, hn_str parameters,
+                           hn_arena *arena, hn_arena *scratch, hn_str **out,
+                           uint32_t *out_count) HN_MUST_USE;
+
 /* The best one. Owns: the form lives in `arena`. Errors: out-of-memory; internal when the form does
  * not verify. */
 hn_status hn_form_plan_gpu(const hn_program *program, const hn_kernel *kernel,

@@ -45,6 +45,7 @@ cmp -s 1.c 2.c || echo "two forms"
 "$HENRY" compile model.hnir --tuning missing.json -o x.hnb 2>&1 | cut -c1-40 || true
 "$HENRY" tune model.hnir --target aarch64 2>&1 | cut -c1-95 || true
 for line in "tune model.hnir --device opencl:1" "tune model.hnir --device gpu" "tune model.hnir --deterministic" "tune model.hnir --tuning none" "tune tuned.hnb" "run model.hnir --budget 1s" \
+    "run model.hnir --radius 2" "tune model.hnir --radius 9" \
     "run model.hnir --tune --budget soon" "run model.hnir --tune --tuning none" "run model.hnir --tune --deterministic" "run tuned.hnb --tune"; do
     # shellcheck disable=SC2086 # words
     "$HENRY" $line 2>&1 | sed "s/; see .*//" || true

@@ -154,6 +154,9 @@ static const option_row rows[] = {
     {"--hint", NULL, OPTION_LIST, COMPILES, AT(hints), "NAME=N,N",
      "sizes to choose kernels for, and to time them at, of one that differs from call to call: s0=64,256,4096; may be repeated",
      0, TOOL_MODEL},
+    {"--radius", NULL, OPTION_COUNT, COMPILES, AT(radius), "N",
+     "of tuning: where no form is faster that differs in one parameter, look at those within N steps, of several at once (default: 1)",
+     4, TOOL_MODEL},
     {"--form", NULL, OPTION_TEXT, COUNTS | TOOL_USE_REPORT | FINDS | TOOL_USE_CACHE, AT(forms),
      "PATTERN=FORM",
      "the form that kernels of these names are to have: softmax=persistent, or several as in 'softmax=rows;sum*=columns vectors=2' (default: HENRY_FORM; docs/tuning.md)",
@@ -409,6 +412,7 @@ bool tool_options_parse(const tool_command *command, int argc, char **argv, int 
                           .limit = -1,
                           .time_limit = -1,
                           .budget_ns = -1,
+                          .radius = -1,
                           .rtol = -1,
                           .atol = -1};
     bool only_args = false;

@@ -145,6 +145,7 @@ TEST(values_change_the_key) {
     CHANGES(forms, "softmax=rows", true);
     CHANGES(threads, 61, true);
     CHANGES(embed_weights, true, true);
+    CHANGES(tune_radius, 2, false);
     CHANGES(verify, true, false);
     CHANGES(compile_threads, 3, false);
     CHANGES(no_standby, true, false);

@@ -473,6 +473,60 @@ TEST(forms_over_many_sizes_have_the_best_of_each) {
     end(&x);
 }
 
+/* What is near differs, fits, and has a name of its own; from two forms of most kinds something is
+ * near. */
+static void check_near(fixture *x, const hn_variant *v, uint32_t *total) {
+    hn_form_name *names, *around;
+    uint32_t count, around_count;
+    EXPECT_OK(hn_variant_neighbours(&x->of, &v->name, &x->m.arena, &names, &count));
+    EXPECT_OK(hn_variants_around(&x->of, &v->name, 1, &x->m.arena, &around, &around_count));
+    EXPECT_INT(around_count, count);
+    for (uint32_t n = 0; n < count; n++) {
+        hn_variant near = {.form = NULL};
+        EXPECT(hn_form_name_eq(&names[n], &around[n]));
+        EXPECT(!hn_form_name_eq(&names[n], &v->name));
+        EXPECT_OK(hn_variant_named(&x->of, &names[n], &x->m.arena, &near));
+        if (near.form) EXPECT(hn_form_name_eq(&near.name, &names[n]) && near.ns > 0);
+        if (near.form && is_same_form(x, v->form, near.form))
+            HN_TEST_FAIL(HN_STR_FMT " " HN_STR_FMT " has the form of " HN_STR_FMT,
+                         HN_STR_ARG(v->name.name), HN_STR_ARG(v->name.parameters),
+                         HN_STR_ARG(names[n].parameters));
+    }
+    *total += count;
+}
+
+TEST(neighbours_of_a_gpu) {
+    for (size_t k = 0; k < sizeof dynamic_subjects / sizeof *dynamic_subjects; k++) {
+        fixture x;
+        hn_variants set;
+        uint32_t total = 0;
+        begin(&x, dynamic_subjects[k], &gpu);
+        EXPECT_OK(hn_variants_list(&x.of, NULL, 0, &x.m.arena, &set));
+        for (uint32_t v = 0; v < set.count; v += 3) check_near(&x, &set.items[v], &total);
+        if (total < 4) HN_TEST_FAIL("%zu: %u forms are near", k, total);
+        end(&x);
+    }
+}
+
+/* Two steps lead further than one, and to forms that differ in two numbers. */
+TEST(forms_around_another_one) {
+    for (int on_gpu = 0; on_gpu < 2; on_gpu++) {
+        fixture x;
+        hn_variant v;
+        hn_form_name *one, *two;
+        uint32_t ones, twos;
+        begin(&x, subjects[0], on_gpu ? &gpu : &host);
+        EXPECT_OK(hn_variant_planned(&x.of, &x.m.arena, &v));
+        EXPECT_OK(hn_variants_around(&x.of, &v.name, 1, &x.m.arena, &one, &ones));
+        EXPECT_OK(hn_variants_around(&x.of, &v.name, 2, &x.m.arena, &two, &twos));
+        EXPECT(ones > 1 && twos > ones && twos <= HN_VARIANTS_AROUND_MAX);
+        for (uint32_t k = 0; k < ones; k++) EXPECT(hn_form_name_eq(&one[k], &two[k]));
+        for (uint32_t k = 0; k < twos; k++)
+            for (uint32_t e = 0; e < k; e++) EXPECT(!hn_form_name_eq(&two[k], &two[e]));
+        end(&x);
+    }
+}
+
 TEST(names_of_a_gpu_that_are_none) {
     fixture x;
     hn_variant v;
