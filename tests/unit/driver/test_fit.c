@@ -15,20 +15,26 @@
     "  %y = aten._softmax.default(%x, -1, false) : f32[4096, 1024]\n"                              \
     "  output user %y \"y\"\n}\n"
 
-/* All inputs are wanted twice: a vector of each is more than there are registers below, an element of
- * each is not. */
-#define INPUT(n)       "  input user %x" n " : f32[4096, 1024] \"x" n "\"\n"
-#define SUM(n, before) "  %s" n " = aten.add.Tensor(%s" before ", %x" n ", 1) : f32[4096, 1024]\n"
-#define TIMES(n, before)                                                                           \
-    "  %d" n " = aten.sub.Tensor(%x" n ", %s7, 1) : f32[4096, 1024]\n"                             \
-    "  %y" n " = aten.mul.Tensor(%y" before ", %d" n ") : f32[4096, 1024]\n"
-#define EIGHT_INPUTS                                                                               \
-    "graph @g {\n" INPUT("0") INPUT("1") INPUT("2") INPUT("3") INPUT("4") INPUT("5") INPUT("6")    \
-        INPUT("7") "  %s0 = aten.exp.default(%x0) : f32[4096, 1024]\n" SUM("1", "0") SUM("2", "1") \
-            SUM("3", "2") SUM("4", "3") SUM("5", "4") SUM("6", "5")                                \
-                SUM("7", "6") "  %y0 = aten.exp.default(%x0) : f32[4096, 1024]\n" TIMES("1", "0")  \
-                    TIMES("2", "1") TIMES("3", "2") TIMES("4", "3") TIMES("5", "4")                \
-                        TIMES("6", "5") TIMES("7", "6") "  output user %y7 \"y\"\n}\n"
+/* All inputs are wanted twice: their sum is taken from each. A vector of 8 is more than there are
+ * registers below, and an element of each is not; of 32 both are. */
+enum { INPUTS_MAX = 32 };
+static const char *many_inputs(uint32_t count, char out[16384]) {
+    int at = sprintf(out, "graph @g {\n");
+    for (uint32_t k = 0; k < count; k++)
+        at += sprintf(out + at, "  input user %%x%u : f32[4096, 1024] \"x%u\"\n", k, k);
+    at += sprintf(out + at, "  %%s0 = aten.exp.default(%%x0) : f32[4096, 1024]\n");
+    for (uint32_t k = 1; k < count; k++)
+        at += sprintf(out + at, "  %%s%u = aten.add.Tensor(%%s%u, %%x%u, 1) : f32[4096, 1024]\n", k,
+                      k - 1, k);
+    at += sprintf(out + at, "  %%y0 = aten.exp.default(%%x0) : f32[4096, 1024]\n");
+    for (uint32_t k = 1; k < count; k++)
+        at += sprintf(out + at,
+                      "  %%d%u = aten.sub.Tensor(%%x%u, %%s%u, 1) : f32[4096, 1024]\n"
+                      "  %%y%u = aten.mul.Tensor(%%y%u, %%d%u) : f32[4096, 1024]\n",
+                      k, k, count - 1, k, k - 1, k);
+    sprintf(out + at, "  output user %%y%u \"y\"\n}\n", count - 1);
+    return out;
+}
 
 /* As of sm_90a, but with few registers for a thread; and with the fewest that its assembler takes. */
 static const char *const few_registers[] = {"-std=c++17", "--fmad=false", "-w", "--maxrregcount=32",
@@ -155,13 +161,36 @@ TEST(what_does_not_fit_is_replaced) {
 /* All plans that are expected to be fast have a stack. */
 TEST(the_last_resort_takes_single_elements) {
     fixture *x = calloc(1, sizeof *x);
-    char first[24];
+    char first[24], graph[16384];
     EXPECT(x);
-    if (fixture_init(x, EIGHT_INPUTS, fewest_registers)) {
+    if (fixture_init(x, many_inputs(8, graph), fewest_registers)) {
         run(x, first);
         EXPECT(strcmp(x->d.levels[0].step_kernels[0].name, first) != 0);
         EXPECT_INT(stack_now(x), 0);
     }
+    fixture_deinit(x);
+    free(x);
+}
+
+static void note_stack(void *user, const hn_log_line *line) {
+    if (line->level == HN_LOG_WARN && strstr(line->text, "more values than there are registers"))
+        ++*(int *)user;
+}
+
+/* No plan can do without: the least is kept, and that is a warning. */
+TEST(more_values_than_registers) {
+    fixture *x = calloc(1, sizeof *x);
+    char first[24], graph[16384];
+    int warnings = 0;
+    EXPECT(x);
+    EXPECT_OK(hn_log_sink_set(note_stack, &warnings));
+    if (fixture_init(x, many_inputs(INPUTS_MAX, graph), fewest_registers)) {
+        run(x, first);
+        EXPECT(strcmp(x->d.levels[0].step_kernels[0].name, first) != 0);
+        EXPECT(stack_now(x) > 0);
+        EXPECT_INT(warnings, 1);
+    }
+    EXPECT_OK(hn_log_sink_set(NULL, NULL));
     fixture_deinit(x);
     free(x);
 }

@@ -324,6 +324,61 @@ TEST(the_current_context_stays) {
     expect_nothing_left();
 }
 
+/* ---- recordings ---- */
+
+/* A fill, a kernel and a copy: y is 0 and then gathered, z is y. */
+static hn_status give_three(const fixture *f, const gather_memory *m, void *z) {
+    const size_t bytes = LONG * sizeof(float);
+    HN_TRY(f->ops->fill(f->queue, m->args[2], 0, bytes));
+    HN_TRY(gather(f, f->queue, m, 2, 4));
+    return f->ops->copy(f->queue, z, m->args[2], bytes);
+}
+
+static void expect_gathered(const fixture *f, void *z, float factor) {
+    float got[LONG] = {0};
+    EXPECT_OK(f->ops->copy_out(f->queue, got, z, sizeof got));
+    EXPECT_OK(finish(f, f->queue, -1));
+    for (int k = 0; k < LONG; k++) EXPECT(got[k] == factor * (float)(k % 4 + 1));
+}
+
+/* A recording gets other addresses, or another one is made of it; neither records again. */
+TEST(recordings_with_other_addresses) {
+    fixture f;
+    gather_memory m[3];
+    long long index[LONG];
+    hn_recording *r[2] = {NULL, NULL};
+    void *z[3];
+    if (!begin(&f)) return end(&f);
+    for (int k = 0; k < LONG; k++) index[k] = k % 4;
+    for (int k = 0; k < 3; k++) {
+        const float n = (float)(k + 1), x[4] = {n, 2 * n, 3 * n, 4 * n};
+        EXPECT_OK(gather_begin(&f, f.queue, x, index, &m[k]));
+        z[k] = f.ops->alloc(f.dev, 256);
+    }
+    EXPECT_OK(give_three(&f, &m[0], z[0])); /* loads what the recording wants */
+    EXPECT_OK(f.ops->recording_begin(f.queue));
+    EXPECT_OK(give_three(&f, &m[0], z[0]));
+    EXPECT_OK(f.ops->recording_end(f.queue, true, &r[0]));
+    for (int k = 1; k < 3 && r[0]; k++) {
+        hn_recording *other = r[0];
+        EXPECT(f.ops->patch_begin(f.queue, r[0]));
+        EXPECT_OK(give_three(&f, &m[k], z[k]));
+        EXPECT(f.ops->patch_end(f.queue, true, k == 2, &other));
+        r[k - 1] = other;
+    }
+    EXPECT(r[0] && r[1] && r[0] != r[1]);
+    for (int round = 0; round < 2 && r[0] && r[1]; round++)
+        for (int k = 1; k < 3; k++) {
+            EXPECT_OK(f.ops->fill(f.queue, z[k], 0xff, LONG * sizeof(float)));
+            EXPECT_OK(f.ops->replay(f.queue, r[k - 1]));
+            expect_gathered(&f, z[k], (float)(k + 1));
+        }
+    for (int k = 0; k < 2; k++) hn_recording_free(r[k]);
+    for (int k = 0; k < 3; k++) f.ops->free(f.dev, m[k].whole), f.ops->free(f.dev, z[k]);
+    end(&f);
+    expect_nothing_left();
+}
+
 /* ---- many arguments ---- */
 
 /* y, 150 memories, the status word, 47 numbers, scratch memory. */
