@@ -16,6 +16,9 @@
 /* A tensor of the other run. */
 typedef struct saved {
     hn_str node, file;
+    int64_t call;
+    uint32_t times; /* tensors of the node in that call */
+    bool is_whole;  /* the node's value, as of PyTorch; else perhaps a part of it */
     hn_scalar_type type;
 } saved;
 
@@ -39,7 +42,8 @@ struct tool_compare {
         saved *items;
         uint32_t count, cap;
     } saved;
-    row **rows; /* per item of `saved`; NULL: not compared */
+    row **rows;      /* per item of `saved`; NULL: not compared */
+    uint32_t *times; /* likewise: tensors of the node in this run */
     row **order;
     uint32_t row_count, bad_count;
     int64_t first_bad, worst; /* in `order`; -1: none */
@@ -61,18 +65,21 @@ typedef struct entry {
 } entry;
 
 static hn_status read_entry(hn_json *json, entry *out) {
-    hn_str dtype = HN_STR("");
+    hn_str dtype = HN_STR(""), operand = HN_STR("");
     *out = (entry){.is_complete = true};
     HN_TRY(hn_json_object(json));
     for (hn_str key; hn_json_key(json, &key);) {
         if (hn_str_eq(key, HN_STR("node"))) HN_TRY(hn_json_string(json, &out->tensor.node));
         else if (hn_str_eq(key, HN_STR("file"))) HN_TRY(hn_json_string(json, &out->tensor.file));
         else if (hn_str_eq(key, HN_STR("dtype"))) HN_TRY(hn_json_string(json, &dtype));
+        else if (hn_str_eq(key, HN_STR("operand"))) HN_TRY(hn_json_string(json, &operand));
+        else if (hn_str_eq(key, HN_STR("call"))) HN_TRY(hn_json_int(json, &out->tensor.call));
         else if (hn_str_eq(key, HN_STR("when"))) HN_TRY(hn_json_string(json, &out->when));
         else if (hn_str_eq(key, HN_STR("complete"))) HN_TRY(hn_json_bool(json, &out->is_complete));
         else HN_TRY(hn_json_skip(json));
     }
     out->tensor.type = type_of(dtype);
+    out->tensor.is_whole = !operand.len; /* a kernel has operands */
     return hn_json_status(json);
 }
 
@@ -81,15 +88,25 @@ static bool is_plain(hn_str file) {
     return file.len && !memchr(file.ptr, '/', file.len) && !memchr(file.ptr, 0, file.len);
 }
 
-/* Of several tensors of one node, as of several runs, the first one counts. */
+/* Of several runs the first one counts. Of several tensors of one node in it the last one does, as in
+ * the run that is compared: a decomposition leaves parts that have the node's name (is_known). */
 static hn_status keep_entry(tool_compare *c, const entry *e) {
     if (!e->tensor.node.len || !hn_str_eq(e->when, HN_STR("after")) || !e->is_complete) return NULL;
     if (!is_plain(e->tensor.file))
         return HN_ERROR(HN_CORRUPT, "the file of node '" HN_STR_FMT "' is not in the folder",
                         HN_STR_ARG(e->tensor.node));
-    if (hn_strmap_get(&c->by_node, e->tensor.node)) return NULL;
+    const uint64_t *index = hn_strmap_get(&c->by_node, e->tensor.node);
+    if (index) {
+        saved *earlier = &c->saved.items[*index];
+        const uint32_t times = earlier->times + 1;
+        if (earlier->call != e->tensor.call) return NULL;
+        *earlier = e->tensor;
+        earlier->times = times;
+        return NULL;
+    }
     HN_TRY(hn_strmap_put(&c->by_node, e->tensor.node, c->saved.count));
     HN_PUSH(&c->arena, &c->saved, e->tensor);
+    c->saved.items[c->saved.count - 1].times = 1;
     return NULL;
 }
 
@@ -201,6 +218,8 @@ static hn_status compare_operand(tool_compare *c, const hn_step_info *step, uint
     hn_ref_tensor got, want;
     row *r;
     hn_arena_init(&arena);
+    c->rows[index] = NULL; /* of an earlier tensor: a part of this value */
+    c->times[index]++;
     hn_status status = load_other(&arena, c, &c->saved.items[index], &want);
     if (!status) status = load_own(&arena, step, k, o, &got);
     /* another size: the value is in another form, in which it cannot be compared */
@@ -241,7 +260,8 @@ static hn_status after(void *user, const hn_step_info *step, uint64_t *note) {
 static hn_status init(tool_compare *c, hn_module *module) {
     c->rows = hn_arena_alloc(&c->arena, (c->saved.count + 1) * sizeof(row *));
     c->order = hn_arena_alloc(&c->arena, (c->saved.count + 1) * sizeof(row *));
-    if (!c->rows || !c->order) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory");
+    c->times = hn_arena_alloc(&c->arena, (c->saved.count + 1) * sizeof *c->times);
+    if (!c->rows || !c->order || !c->times) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory");
     return hn_module_hook_add(module, &(hn_step_hook){NULL, after, c});
 }
 
@@ -289,9 +309,16 @@ static int by_step(const void *a, const void *b) {
     return x->other < y->other ? -1 : x->other > y->other;
 }
 
+/* Other kernels may leave other parts of a decomposed node: with another number of them it is not known
+ * which the last one is. */
+static bool is_known(const tool_compare *c, uint32_t k) {
+    const saved *s = &c->saved.items[k];
+    return c->rows[k] && (s->is_whole || s->times == c->times[k]);
+}
+
 hn_status tool_compare_end(tool_compare *c) {
     for (uint32_t k = 0; k < c->saved.count; k++)
-        if (c->rows[k]) c->order[c->row_count++] = c->rows[k];
+        if (is_known(c, k)) c->order[c->row_count++] = c->rows[k];
     qsort(c->order, c->row_count, sizeof *c->order, by_step);
     for (uint32_t k = 0; k < c->row_count; k++) {
         const row *r = c->order[k];
