@@ -9,8 +9,8 @@
  *
  * kernel, node and arg are patterns of hn_debug_options; several are separated by '|'.
  *
- * The debugger is a hook (hn_module_hook_add): a run waits for the device behind each step, and
- * device_graphs has no effect. A module without a debugger runs as if there were none.
+ * The debugger is a hook (hn_module_hook_add): a run waits for the device behind each step, but for
+ * HN_DEBUG_CHECK alone, and device_graphs has no effect. A module without a debugger runs as if there were none.
  * This part of the API is young: it may change more than the rest. */
 #ifndef HENRY_DEBUG_H
 #define HENRY_DEBUG_H
@@ -39,8 +39,10 @@ typedef enum hn_debug_level {
         1, /* a line for each step before it runs: of a crash, the last one is guilty */
     /* a line for each tensor: inputs of the model, what steps read, what they have written */
     HN_DEBUG_STATS = 2,
-    HN_DEBUG_SAVE = 3,  /* a file for each of these tensors, and manifest.json */
-    HN_DEBUG_CHECK = 4, /* the first NaN or infinity ends the run with an error */
+    HN_DEBUG_SAVE = 3, /* a file for each of these tensors, and manifest.json */
+    /* the first NaN or infinity ends the run with an error; on a device when the host reads what that
+     * has found, at the end of the run at the latest */
+    HN_DEBUG_CHECK = 4,
     HN_DEBUG_LEVEL_COUNT
 } hn_debug_level;
 

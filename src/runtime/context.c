@@ -67,6 +67,7 @@ static void destroy_place(hn_dev *dev, hn_context_place *place) {
 }
 
 void hn_context_destroy(const hn_module *m, hn_context *c) {
+    hn_debug_pending_destroy(c);
     forget_weights(c);
     for (uint32_t k = 0; k < m->place_count; k++) destroy_place(hn_place_dev(m, k), &c->places[k]);
     for (uint32_t k = 0; c->laid_out && k < m->view.inputs_count; k++)

@@ -204,7 +204,8 @@ static hn_status add_hook(hn_debug *d) {
     const hn_step_hook hook = hook_of(d);
     d->weights = calloc(d->m->view.buffers_count + 1u, sizeof *d->weights);
     if (!d->weights) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a debugger");
-    return hn_module_hook_add(d->m, &hook);
+    return d->options.level == HN_DEBUG_CHECK ? hn_hooks_add_patient(d->m, &hook)
+                                              : hn_module_hook_add(d->m, &hook);
 }
 
 /* It writes to the same place, and its words are those of the debugger around it. */

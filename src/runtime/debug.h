@@ -3,6 +3,7 @@
  *   debug.c          the hook, what is kept of a run, the life of a debugger
  *   debug_options.c  reads what is wanted, and compares steps and tensors with it
  *   debug_look.c     looks at a tensor
+ *   debug_later.c    on a device, makes CHECK read many tensors' statistics at once
  *   debug_check.c    finds who is to blame for an element
  *   debug_line.c     what was seen, as text
  *   debug_say.c      gives it to the file and to the sink
@@ -92,6 +93,11 @@ hn_status hn_debug_look(hn_debug *d, hn_debug_call *call, hn_debug_when when,
 /* Looks at the inputs of the model, before the first step. */
 hn_status hn_debug_look_at_inputs(hn_debug *d, hn_debug_call *call,
                                   const hn_step_info *step) HN_MUST_USE;
+
+/* debug_later.c */
+/* Of CHECK: the device makes the statistics, and they are judged later. `*out_done` false: the tensor
+ * has to be looked at now. Errors: of tensors before it. */
+hn_status hn_debug_look_later(hn_debug *d, const hn_debug_tensor *t, bool *out_done) HN_MUST_USE;
 
 /* debug_check.c */
 bool hn_debug_has_bad(hn_scalar_type type); /* whether there are elements that CHECK looks for */

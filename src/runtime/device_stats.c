@@ -123,18 +123,26 @@ static hn_status launch(const look *l, void *kernel, int64_t groups, void *const
                                &fault);
 }
 
-/* What the device knows of the tensor in the order of the walk. */
-static hn_status look_once(const look *l, const hn_stats_walk *w, int64_t elems, record *out) {
-    long long params[4 + 2 * RANK] = {w->type, elems, l->groups, w->rank};
+static record *record_of_all(const look *l) { return l->records + (l->groups > 1 ? l->groups : 0); }
+
+static hn_status launch_look(const look *l, const hn_stats_walk *w, int64_t elems,
+                             unsigned wanted) {
+    enum { FIRST = 5 };
+    long long params[FIRST + 2 * RANK] = {w->type, elems, l->groups, wanted, w->rank};
     for (uint32_t d = 0; d < RANK; d++) {
-        params[4 + d] = d < w->rank ? w->sizes[d] : 1;
-        params[4 + RANK + d] = d < w->rank ? w->strides[d] : 0;
+        params[FIRST + d] = d < w->rank ? w->sizes[d] : 1;
+        params[FIRST + RANK + d] = d < w->rank ? w->strides[d] : 0;
     }
     void *args[] = {(void *)(uintptr_t)w->data, l->records};
     HN_TRY(launch(l, l->code->look, l->groups, args, 2, params, HN_COUNT_OF(params)));
-    if (l->groups > 1) HN_TRY(launch(l, l->code->join, 1, args + 1, 1, &(long long){l->groups}, 1));
-    return l->dev->ops->read(l->queue, out, l->records + (l->groups > 1 ? l->groups : 0),
-                             sizeof *out);
+    return l->groups > 1 ? launch(l, l->code->join, 1, args + 1, 1, &(long long){l->groups}, 1)
+                         : NULL;
+}
+
+/* What the device knows of the tensor in the order of the walk. */
+static hn_status look_once(const look *l, const hn_stats_walk *w, int64_t elems, record *out) {
+    HN_TRY(launch_look(l, w, elems, HN_STATS_NAN | HN_STATS_INF));
+    return l->dev->ops->read(l->queue, out, record_of_all(l), sizeof *out);
 }
 
 /* The first bad element is asked for again where memory has another order than the indices. */
@@ -154,10 +162,14 @@ static hn_status look_at(const look *l, const hn_stats_tensor *t, hn_tensor_stat
     return NULL;
 }
 
+static int64_t groups_of(int64_t elems) {
+    const int64_t batches = (elems - 1) / (THREADS * BATCH) + 1;
+    return batches < GROUPS_MAX ? batches : GROUPS_MAX;
+}
+
 /* Memory is given back behind `read`, or behind an error, which work that waits has to come to. */
 static hn_status look_with_memory(look *l, const hn_stats_tensor *t, hn_tensor_stats *out) {
-    const int64_t batches = (out->count - 1) / (THREADS * BATCH) + 1;
-    l->groups = batches < GROUPS_MAX ? batches : GROUPS_MAX;
+    l->groups = groups_of(out->count);
     l->records = l->dev->ops->alloc(l->dev, (size_t)(l->groups + 1) * sizeof *l->records);
     if (!l->records) return HN_ERROR(HN_OUT_OF_MEMORY, "the device has no memory for statistics");
     hn_status status = look_at(l, t, out);
@@ -189,3 +201,76 @@ bool hn_device_stats_get(hn_context *c, const hn_module *m, uint32_t step, const
     hn_status_free(status);
     return is_done;
 }
+
+/* ---- records that are read together ---- */
+
+struct hn_stats_batch {
+    hn_dev *dev;
+    uint32_t count;
+    int64_t elems[HN_STATS_BATCH]; /* of each */
+    record *records;               /* on the device: one for each, */
+    record *groups;                /* and room for those of groups, which all looks use in turn */
+    record read[HN_STATS_BATCH];
+};
+
+hn_stats_batch *hn_stats_batch_create(const hn_module *m) {
+    hn_stats_batch *b = m->device->facts.is_host || !m->device->ops->load_text || !code_of(m)
+                            ? NULL
+                            : calloc(1, sizeof *b);
+    if (!b) return NULL;
+    b->dev = m->device;
+    b->records = hn_dev_alloc(b->dev, (HN_STATS_BATCH + GROUPS_MAX + 1) * sizeof *b->records);
+    if (b->records) {
+        b->groups = b->records + HN_STATS_BATCH;
+        return b;
+    }
+    free(b);
+    return NULL;
+}
+
+void hn_stats_batch_destroy(hn_stats_batch *b) {
+    if (!b) return;
+    hn_dev_free(b->dev, b->records);
+    free(b);
+}
+
+static hn_status add_to_batch(hn_stats_batch *b, const look *l, const hn_stats_walk *w,
+                              int64_t elems, unsigned wanted) {
+    HN_TRY(launch_look(l, w, elems, wanted));
+    return b->dev->ops->copy(l->queue, b->records + b->count, record_of_all(l), sizeof(record));
+}
+
+bool hn_stats_batch_add(hn_stats_batch *b, hn_context *c, const hn_module *m, uint32_t step,
+                        const hn_stats_tensor *t, unsigned wanted) {
+    hn_stats_walk w;
+    hn_tensor_stats all;
+    if (b->count == HN_STATS_BATCH || !hn_stats_begin(t, &all)) return false;
+    hn_stats_walk_init(&w, t, true);
+    if (w.rank > RANK) return false;
+    const look l = {.code = code_of(m),
+                    .dev = b->dev,
+                    .queue = c->places[HN_PLACE_KERNELS].queue,
+                    .step = step,
+                    .records = b->groups,
+                    .groups = groups_of(all.count)};
+    hn_status status = add_to_batch(b, &l, &w, all.count, wanted);
+    const bool is_done = !status;
+    hn_status_free(status); /* who looks at the tensor by itself finds the same */
+    if (is_done) b->elems[b->count++] = all.count;
+    return is_done;
+}
+
+hn_status hn_stats_batch_read(hn_stats_batch *b, hn_context *c) {
+    if (!b->count) return NULL;
+    return b->dev->ops->read(c->places[HN_PLACE_KERNELS].queue, b->read, b->records,
+                             b->count * sizeof *b->read);
+}
+
+void hn_stats_batch_get(const hn_stats_batch *b, uint32_t k, hn_tensor_stats *out) {
+    *out = (hn_tensor_stats){.count = b->elems[k]};
+    hn_stats_put(&b->read[k].part, out);
+    out->first_bad = b->read[k].part.first_bad;
+    if (out->first_bad >= 0) out->first_bad_value = b->read[k].bad_value;
+}
+
+void hn_stats_batch_reset(hn_stats_batch *b) { b->count = 0; }

@@ -19,13 +19,15 @@ static uint32_t find(const hn_module *m, const hn_step_hook *hook) {
     return k;
 }
 
-static hn_status add(hn_module *m, const hn_step_hook *hook) {
+static hn_status add(hn_module *m, const hn_step_hook *hook, bool waits) {
     if (find(m, hook) < m->hooks.count)
         return HN_ERROR(HN_INVALID_ARGUMENT, "the module has this hook already");
     if (m->hooks.count - m->own_hook_count == HN_MODULE_HOOKS_MAX)
         return HN_ERROR(HN_INVALID_ARGUMENT, "the module has %d hooks already; remove one first",
                         HN_MODULE_HOOKS_MAX);
     m->hooks.items[m->hooks.count] = *hook;
+    m->hooks.waits[m->hooks.count] = waits;
+    m->hooks.waiting += waits;
     __atomic_store_n(&m->hooks.count, m->hooks.count + 1, __ATOMIC_RELAXED);
     return NULL;
 }
@@ -34,19 +36,31 @@ static hn_status drop(hn_module *m, const hn_step_hook *hook) {
     uint32_t k = find(m, hook);
     if (k == m->hooks.count)
         return HN_ERROR(HN_NOT_FOUND, "the module has no such hook; give what was added");
-    for (; k + 1 < m->hooks.count; k++) m->hooks.items[k] = m->hooks.items[k + 1];
+    m->hooks.waiting -= m->hooks.waits[k];
+    for (; k + 1 < m->hooks.count; k++) {
+        m->hooks.items[k] = m->hooks.items[k + 1];
+        m->hooks.waits[k] = m->hooks.waits[k + 1];
+    }
     __atomic_store_n(&m->hooks.count, m->hooks.count - 1, __ATOMIC_RELAXED);
     return NULL;
+}
+
+static hn_status add_locked(hn_module *m, const hn_step_hook *hook, bool waits) {
+    pthread_mutex_lock(&m->lock);
+    hn_status status = hn_writers_init(m);
+    if (!status) status = add(m, hook, waits);
+    pthread_mutex_unlock(&m->lock);
+    return status;
 }
 
 hn_status hn_module_hook_add(hn_module *m, const hn_step_hook *hook) {
     HN_REQUIRE(m, "module");
     HN_REQUIRE(hook, "hook");
-    pthread_mutex_lock(&m->lock);
-    hn_status status = hn_writers_init(m);
-    if (!status) status = add(m, hook);
-    pthread_mutex_unlock(&m->lock);
-    return status;
+    return add_locked(m, hook, true);
+}
+
+hn_status hn_hooks_add_patient(hn_module *m, const hn_step_hook *hook) {
+    return add_locked(m, hook, false);
 }
 
 hn_status hn_module_hook_remove(hn_module *m, const hn_step_hook *hook) {
@@ -61,6 +75,7 @@ hn_status hn_module_hook_remove(hn_module *m, const hn_step_hook *hook) {
 void hn_hooks_take(hn_module *m, hn_context *c) {
     c->hooks.count = 0;
     c->call = 0;
+    c->names_step = false;
     if (HN_LIKELY(__atomic_load_n(&m->hooks.count, __ATOMIC_RELAXED) == 0)) return;
     pthread_mutex_lock(&m->lock);
     c->hooks = m->hooks;

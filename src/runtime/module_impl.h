@@ -47,7 +47,10 @@ typedef enum hn_place {
  * nearest to the step. */
 typedef struct hn_hook_list {
     uint32_t count;
+    /* of these, so many want nothing to be at work behind a step; others look at what is queued */
+    uint32_t waiting;
     hn_step_hook items[HN_MODULE_HOOKS_MAX + 2];
+    bool waits[HN_MODULE_HOOKS_MAX + 2];
 } hn_hook_list;
 
 /* Which steps write to a buffer (writers.c): steps[first[buffer] .. first[buffer + 1]), in order.
@@ -333,6 +336,8 @@ typedef struct hn_context {
     hn_team team;                     /* runs the tasks of a call */
     hn_hook_list hooks;               /* of the call */
     uint64_t call;                    /* its number; 0: it has no hooks */
+    struct hn_debug_pending *pending; /* of each debugger that looks later */
+    bool names_step;                  /* an error of a hook names the step that it is about */
     uint64_t bytes_in, bytes_out;     /* copied between host and device in the call */
     uint32_t graphs_made, graph_runs; /* in the call */
 } hn_context;
@@ -740,6 +745,9 @@ bool hn_writers_follow(const hn_module *m, uint32_t buffer, uint32_t step);
 
 /* debug.c */
 /* What a module that is loaded with this text looks at; NULL: HENRY_DEBUG_TENSORS. */
+/* Behind the steps of a run: what was not looked at yet. */
+hn_status hn_debug_end(hn_context *c) HN_MUST_USE;
+void hn_debug_pending_destroy(hn_context *c);
 hn_status hn_debug_attach_text(hn_module *m, const char *text) HN_MUST_USE;
 void hn_debug_destroy_all(hn_module *m);
 
@@ -755,6 +763,8 @@ typedef struct hn_step_run {
 } hn_step_run;
 
 void hn_hooks_take(hn_module *m, hn_context *c); /* when a call begins */
+/* hn_module_hook_add for one that does not want the run to wait for the device behind each step. */
+hn_status hn_hooks_add_patient(hn_module *m, const hn_step_hook *hook) HN_MUST_USE;
 /* hn_hooks_after must follow, also after an error. */
 hn_status hn_hooks_before(hn_module *m, hn_context *c, const hn_run_step *s,
                           hn_step_run *run) HN_MUST_USE;
@@ -773,6 +783,9 @@ hn_status hn_profiles_init(hn_module *m, bool profile) HN_MUST_USE;
 hn_status hn_steps_run(hn_module *m, hn_context *c) HN_MUST_USE;
 /* Loads the kernels that the walk is sure to come to. Errors: as the walk would tell them. */
 hn_status hn_steps_load(hn_module *m, const hn_context *c) HN_MUST_USE;
+/* The error, of that step. */
+hn_status hn_steps_blame(const hn_module *m, const hn_context *c, uint32_t step,
+                         hn_status status) HN_MUST_USE;
 hn_status hn_steps_finish(const hn_module *m, const hn_context *c, hn_status status) HN_MUST_USE;
 
 /* recordings.c */

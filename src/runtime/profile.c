@@ -89,9 +89,12 @@ hn_status hn_profiles_init(hn_module *m, bool profile) {
     m->has_profile = profile;
     if (!profile) return NULL;
     memmove(m->hooks.items + 2, m->hooks.items, m->hooks.count * sizeof *m->hooks.items);
+    memmove(m->hooks.waits + 2, m->hooks.waits, m->hooks.count * sizeof *m->hooks.waits);
     m->hooks.items[0] = (hn_step_hook){.before = begin, .after = count, .user = m};
     m->hooks.items[1] = (hn_step_hook){.before = begin, .after = record_span, .user = m};
     m->own_hook_count = 2;
+    m->hooks.waits[0] = m->hooks.waits[1] = true;
+    m->hooks.waiting += 2;
     m->hooks.count += 2;
     return NULL;
 }

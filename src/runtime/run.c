@@ -146,6 +146,7 @@ static hn_status submit(hn_module *m, hn_context *c, uint32_t input_count) {
 
 static hn_status complete_work(hn_module *m, hn_context *c, hn_status submitted) {
     HN_TRY(hn_steps_finish(m, c, submitted));
+    if (HN_UNLIKELY(c->pending != NULL)) HN_TRY(hn_debug_end(c));
     if (m->place_count > 1 && hn_cancel_is_set(c->cancel))
         return HN_ERROR(HN_CANCELLED, "the run was cancelled before its end");
     return hn_outputs_end(m, c);

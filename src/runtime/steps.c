@@ -260,16 +260,31 @@ static hn_status run_and_wait(hn_module *m, hn_context *c, hn_run_step *s, int64
     return status;
 }
 
+/* What comes to the host by a copy is read where it is. */
+static bool must_wait(const hn_context *c, const hn_run_step *s) {
+    return c->hooks.waiting || s->kind == HNB_STEP_COPY;
+}
+
+static hn_status hook_error(const hn_module *m, const hn_context *c, const hn_run_step *s,
+                            hn_status status) {
+    return c->names_step ? status : step_error(m, s, status);
+}
+
+hn_status hn_steps_blame(const hn_module *m, const hn_context *c, uint32_t step, hn_status status) {
+    return step_error(m, &c->bounds[0]->steps[step], status);
+}
+
 HN_NOINLINE static hn_status run_hooked(hn_module *m, hn_context *c, hn_run_step *s) {
     hn_step_run run;
     hn_status status = hn_hooks_before(m, c, s, &run);
-    status = status ? step_error(m, s, status) : run_and_wait(m, c, s, &run.info.device_ns);
+    if (status) status = hook_error(m, c, s, status);
+    else status = must_wait(c, s) ? run_and_wait(m, c, s, &run.info.device_ns) : run_step(m, c, s);
     hn_status after = hn_hooks_after(&run, status != NULL);
     if (!after || status) {
         hn_status_free(after);
         return status;
     }
-    return step_error(m, s, after);
+    return hook_error(m, c, s, after);
 }
 
 /* Steps [first, end). */

@@ -77,14 +77,16 @@ FN double number(i64 type, GLOBAL const u8 *x, i64 at) {
 
 /* ---- a batch ---- */
 
-/* Numbers `pitch` apart in the walk. Eighths keep the sum of the largest ones finite. */
-FN void add(const double *v, int count, i64 first, i64 pitch, part *to) {
+/* Numbers `pitch` apart in the walk. `wanted`: bit 0: the first bad one may be infinite, bit 1: NaN.
+ * Eighths keep the sum of the largest ones finite. */
+FN void add(const double *v, int count, i64 first, i64 pitch, i64 wanted, part *to) {
   part here;
   double sum = 0;
   clear(&here);
   for (int k = 0; k < count; k++) {
     if (!is_finite(v[k])) {
-      if (here.first_bad < 0) here.first_bad = first + k * pitch, here.bad_value = v[k];
+      if (here.first_bad < 0 && (wanted >> is_nan(v[k]) & 1))
+        here.first_bad = first + k * pitch, here.bad_value = v[k];
       if (is_nan(v[k])) here.nan_count++;
       else here.inf_count++;
       continue;
@@ -118,7 +120,7 @@ FN void join_group(LOCAL part *shared, int t) {
 }
 
 KERNEL void hn_tensor_stats(MEMORY(x), MEMORY(parts), MEMORY(status), i64 type, i64 elems,
-                            i64 groups, i64 rank, i64 n0, i64 n1, i64 n2, i64 n3, i64 n4, i64 n5,
+                            i64 groups, i64 wanted, i64 rank, i64 n0, i64 n1, i64 n2, i64 n3, i64 n4, i64 n5,
                             i64 n6, i64 n7, i64 s0, i64 s1, i64 s2, i64 s3, i64 s4, i64 s5, i64 s6,
                             i64 s7) {
   SHARED part shared[THREADS];
@@ -142,7 +144,7 @@ KERNEL void hn_tensor_stats(MEMORY(x), MEMORY(parts), MEMORY(status), i64 type, 
       }
       v[count++] = number(type, data, offset + rest * stride[0]);
     }
-    add(v, count, first, pitch, &own);
+    add(v, count, first, pitch, wanted, &own);
   }
   shared[t] = own;
   join_group(shared, t);

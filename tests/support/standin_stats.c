@@ -44,11 +44,12 @@ enum { F64 = 1, F32, F16, BF16, I64, I32, I16, I8, U8, BOOL };
 #include "src/runtime/tensor_stats.cu"
 
 void standin_stats(unsigned char *x, unsigned char *parts, unsigned groups, const uint64_t *args) {
-    i64 n[20];
+    i64 n[21];
     memcpy(n, args, sizeof n);
     for (group = 0; group < groups; group++)
         hn_tensor_stats(x, parts, NULL, n[0], n[1], groups, n[3], n[4], n[5], n[6], n[7], n[8],
-                        n[9], n[10], n[11], n[12], n[13], n[14], n[15], n[16], n[17], n[18], n[19]);
+                        n[9], n[10], n[11], n[12], n[13], n[14], n[15], n[16], n[17], n[18], n[19],
+                        n[20]);
 }
 
 void standin_stats_join(unsigned char *parts, uint64_t groups) {
