@@ -227,7 +227,7 @@ static hn_status race_near(void *user, const uint32_t *points, uint32_t count, d
     hn_tune_race *race;
     uint32_t pick;
     HN_TRY(begin(s->d, s->job, points, count, &race));
-    hn_status status = run(s->d, s->job, race, (s->end_ns - hn_now_ns()) / 2, &pick);
+    hn_status status = run(s->d, s->job, race, (s->end_ns - hn_tune_now(s->d)) / 2, &pick);
     hn_forms_race_end(race->race);
     for (uint32_t k = 0; k < count && !status; k++) {
         out_ns[k] = s->job->entries.items[points[k]].median_ns;
