@@ -209,7 +209,7 @@ suite_gpu_pack() {
     if [ ! -d "$HENRY_TEST_MODELS/models" ]; then echo "0 passed, 0 failed, 1 skipped"; return; fi
     need_nvrtc
     BUILD=$build tools/gpu_pack.sh || { echo "0 passed, 1 failed"; return; }
-    "$build/gpu-pack/test.sh" --device cpu --sample 100 several ops graphs
+    "$build/gpu-pack/test.sh" --device cpu --sample 100 several tools ops graphs
     BUILD=$build tests/gpu/bench.sh
 }
 

@@ -162,6 +162,17 @@ digits=(-i examples/data/digits/input_0.npy -e "$data/digits_out.npy" --rtol 1e-
 if "$henry" run "$work/digits.hnb" "${digits[@]}"; then good; else bad "a bundle runs where it was compiled for"; fi
 if "$henry" run "$work/digits.hnb" "${digits[@]}" --device "$device" --repeat 3; then good; else bad "a bundle with --device"; fi
 
+# PTX alone, which the driver translates: for a GPU that is later than all named architectures.
+if [ "$kind" = cuda ]; then
+    "$henry" compile examples/data/digits/model.pt2 --target compute_80 -o "$work/ptx.hnb" -q || bad "compile to PTX"
+    if "$henry" run "$work/ptx.hnb" "${digits[@]}" --device "$device"; then good; else bad "a bundle of PTX"; fi
+    if [ -n "$cases" ]; then
+        gpt2=$shared/models/gpt2_tiny
+        "$henry" compile "$gpt2/model.pt2" --target compute_80 -o "$work/ptx.hnb" -q || bad "compile gpt2_tiny to PTX"
+        if "$henry" run "$work/ptx.hnb" -i "$gpt2/input_0.npy" -e "$gpt2/output_0.npy" --rtol 1e-4 --atol 1e-5 -q --device "$device"; then good; else bad "gpt2_tiny as a bundle of PTX"; fi
+    fi
+fi
+
 # refuse PATTERN ARGUMENT...
 refuse() {
     local pattern=$1 out

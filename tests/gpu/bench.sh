@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tries the benchmarks of a GPU where there is none, and the pack's program of all programs: the tables, the program that is timed, on the CPU and on the stand-in for CUDA's driver, and,
+# Tries the benchmarks of a GPU where there is none, the pack's program of all programs, and turns of cases: the tables, the program that is timed, on the CPU and on the stand-in for CUDA's driver, and,
 # if there is PyTorch (PYTHON names a Python), all of bench/gpu.sh with tiny shapes and a limit.
 #     tests/gpu/bench.sh       after tools/gpu_pack.sh; BUILD names the build folder
 set -u
@@ -63,8 +63,17 @@ try_all() {
     if ! grep -qs '"title": "softmax bf16 48x320"' "$work/out/gpu_kernels.jsonl" && grep -q '^| softmax bf16 48x320 ' "$work/out/RESULTS.md"; then pass; else fail "softmax was measured again, or is not in the table"; fi
 }
 
+# All turns of tests/gpu/run.sh have each operator case once under compute-sanitizer.
+try_turns() {
+    local turn
+    eval "$(sed -n '/^share_turn() {/,/^}/p' tests/gpu/run.sh)"
+    for turn in $(seq 7 56); do share_turn 4 50; done | sort -u >"$work/turns"
+    if [ "$(wc -l <"$work/turns")" = 200 ] && grep -qx 199/200 "$work/turns"; then pass; else fail "turns: not all cases: $(wc -l <"$work/turns")"; fi
+}
+
 try_table
 try_programs
+try_turns
 try_subject
 try_all
 echo "$passed passed, $failed failed, $skipped skipped"

@@ -2,29 +2,30 @@
 # What can only be tested where the device is: whole programs, operators and random graphs on it, against stored outputs of
 # PyTorch and the reference interpreter; models in bf16 and f16 against float64, if PyTorch is there (PYTHON names another Python than
 # python3); on CUDA also operators under compute-sanitizer.
-#     tests/gpu/run.sh [--device DEVICE] [--sample N] [--jobs N] [--limit SECONDS] [--logs DIR] [PART]...
+#     tests/gpu/run.sh [--device DEVICE] [--sample N] [--jobs N] [--limit SECONDS] [--logs DIR] [--turn K] [PART]...
 #   DEVICE   default cuda; opencl and cpu try the script itself where there is no GPU
 #   N        operators: every Nth case; graphs: 2000 / N (default 1: all). Of --jobs: processes at once (default: one a CPU, at most 16)
 #   SECONDS  for one part (default 420); what is not done by then has failed
 #   DIR      whole outputs; default: the folder OUT, if that is set, else none are kept
+#   K        of 50 (times N): compute-sanitizer takes every 50th case, other ones in each turn, so 50 turns have all; default: by the minute
 #   PART     default: all of the table below
 # It runs from a checkout, where it uses build/, and from the pack of `make gpu-pack` (test.sh there). Ends with a table.
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 # shellcheck source=tests/gpu/environment.sh
 . tests/gpu/environment.sh
-device=cuda sample=1 jobs=$(nproc) limit=420 logs=${OUT:-}
+device=cuda sample=1 jobs=$(nproc) limit=420 logs=${OUT:-} turn=$(($(date +%s) / 60))
 [ "$jobs" -gt 16 ] && jobs=16
-parts="row several models programs source narrow ops graphs memcheck racecheck initcheck"
+parts="row several models programs tools source narrow ops graphs memcheck racecheck initcheck"
 
 usage() {
-    sed -n '5,12s/^# \{0,1\}//p' "$0"
+    sed -n '5,13s/^# \{0,1\}//p' "$0"
     echo "parts: $parts"
     exit 2
 }
 while [ $# -gt 0 ]; do
     case $1 in
-    --device | --sample | --jobs | --limit | --logs) [ $# -gt 1 ] || usage; declare "${1#--}=$2"; shift ;;
+    --device | --sample | --jobs | --limit | --logs | --turn) [ $# -gt 1 ] || usage; declare "${1#--}=$2"; shift ;;
     -*) usage ;;
     *) break ;;
     esac
@@ -81,6 +82,7 @@ part_models() {
     for name in "$HENRY_TEST_MODELS"/models/*/; do echo "bash tests/models/run.sh --device $device $(basename "$name")"; done | run_programs
 }
 part_programs() { echo "bash tests/devices/run.sh $device" | run_programs; }
+part_tools() { echo "bash tests/gpu/tools.sh $device" | run_programs; }
 # C projects, which are for CUDA and for CPUs; tests/source/run.sh has those for CPUs.
 part_source() {
     if [ "$kind" = cuda ]; then echo "bash tests/source/gpu.sh" | run_programs; else echo "0 passed, 0 failed, 1 skipped"; fi
@@ -99,9 +101,14 @@ part_graphs() {
     for k in $(seq 0 $((jobs - 1))); do echo "$build/run_graphs $((k * each)) $each ${target[*]} --batch 16 --watch 120"; done | run_programs
 }
 
-# Some cases of each file under a tool of compute-sanitizer, in a few processes: all together about every 50th.
+# Some cases under a tool of compute-sanitizer, in a few processes: all together every 50th, those of the turn. Each process has those of
+# another part of a file, since neighbours are alike.
+share_turn() {
+    local k processes=$1 every=$2
+    for k in $(seq 0 $((processes - 1))); do echo "$((turn % every + k * every))/$((processes * every))"; done
+}
 sanitizer() {
-    local program options="" processes=4 every=$((50 * sample)) cases=$build/run_cases
+    local program share options="" processes=4 every=$((50 * sample)) cases=$build/run_cases
     [ ! -e "$build/programs" ] || cases="$build/programs run_cases" # a tool may call what a link leads to by that name
     program=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null)
     if [ "$kind" != cuda ] || [ -z "$program" ]; then
@@ -111,9 +118,9 @@ sanitizer() {
     fi
     # Calls of the driver that fail are the program's to handle; some only ask (which parameters a kernel has).
     [ "$1" = memcheck ] && options="--report-api-errors no"
-    for k in $(seq 0 $((processes - 1))); do
+    for share in $(share_turn $processes $every); do
         echo "under_tool $program --tool $1 $options --error-exitcode 99 --target-processes application-only --print-limit 5" \
-            "$cases --compiled ${target[*]} --part $((1 + 7 * k))/$((processes * every))"
+            "$cases --compiled ${target[*]} --part $share"
     done | run_programs
 }
 # Counts of the program, then what the tool has found, as failures; so is a program that has not come to its counts.
@@ -146,7 +153,7 @@ counts() {
 describe() {
     "$build/henry" --version
     [ "$kind" = cuda ] && nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.sm,clocks.mem --format=csv,noheader 2>/dev/null
-    echo "device $device, $jobs processes, NVRTC ${HENRY_NVRTC:-none}, cuBLASLt ${HENRY_CUBLASLT:-none}, cuDNN ${HENRY_CUDNN:-none}"
+    echo "device $device, $jobs processes, turn $((turn % (50 * sample))) of $((50 * sample)) (--turn), NVRTC ${HENRY_NVRTC:-none}, cuBLASLt ${HENRY_CUBLASLT:-none}, cuDNN ${HENRY_CUDNN:-none}"
 }
 
 describe

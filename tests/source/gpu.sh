@@ -56,6 +56,11 @@ times() {
 }
 
 build_it() { emit cuda && build_project; }
+# With DEBUG=1 a project looks at its tensors, and computes the same.
+build_debug() { emit cuda && build_project DEBUG=1; }
+sees_tensors() {
+    HENRY_DEBUG_TENSORS=stats "$folder/example" -w "$folder/weights.bin" "${inputs[@]}" 2>"$work/stats" >/dev/null && grep -q "after b.*mean" "$work/stats"
+}
 
 for name in ${*:-mlp gpt2_tiny bert_tiny llama_tiny digits_cnn mobilenet_v3 train_step_mlp layer_norm_backward rms_norm_backward bf16 data loops mutate}; do
     describe "$name"
@@ -65,6 +70,27 @@ for name in ${*:-mlp gpt2_tiny bert_tiny llama_tiny digits_cnn mobilenet_v3 trai
     step equal equals_module
     HENRY_CUBLASLT=off HENRY_CUDNN=off step "equal (kernels)" equals_module
     echo "$line $(times)"
+done
+for name in mlp data train_step_mlp; do
+    describe "$name"
+    line=$(printf '%-20s' "$name, DEBUG=1")
+    rm -rf "$folder"
+    step built build_debug
+    step equal equals_module
+    step tensors sees_tensors
+    echo "$line"
+done
+# What shares memory, and results in the memory of the copy of an input.
+for mode in none outputs combined; do
+    for name in train_step_mlp gpt2_tiny; do
+        describe "$name"
+        line=$(printf '%-20s' "$name, $mode")
+        options=(--pool $mode --donate 0)
+        rm -rf "$folder"
+        step built build_it
+        step equal equals_module
+        echo "$line"
+    done
 done
 echo "$passed passed, $failed failed"
 exit $((failed != 0))
