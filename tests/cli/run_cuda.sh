@@ -40,3 +40,7 @@ echo "$wrong wrong"
 [ $calls -gt 60 ] || echo "only $calls calls"
 echo "# no memory"
 HENRY_CUDA_STANDIN=memory=1000 "$HENRY" run digits.hnb $input -q 2>&1 || true
+echo "# a limit of memory: less than weights and runs take, or enough"
+for limit in 10K 57K 1K,5 0; do "$HENRY" run digits.hnb $input -q --device-memory $limit 2>&1 | sed 's/of [0-9]* bytes on/of N bytes on/; s/; the module has.*; its limit/; its limit/; s/; the device has.*//'; done
+"$HENRY" run digits.hnb $input -q --device-memory 1G && echo "enough"
+"$HENRY" run all.hnb $input -q --device cpu --device-memory 1G 2>&1 || true

@@ -259,15 +259,16 @@ void tool_compile_options(const tool_options *options, hn_compile_options *out) 
 }
 
 void tool_load_options(const tool_options *options, hn_module_options *out) {
-    *out = (hn_module_options){.threads = count_or_zero(options->threads),
-                               .weights_path = options->weights_file,
-                               .profile = options->profile || options->roofline,
-                               .load_all = options->load_all,
-                               .device = options->device,
-                               .device_graphs = options->cuda_graphs,
-                               .debug_tensors = options->check ? check_text(options->check)
-                                                               : options->debug_tensors,
-                               .pool_fill = options->pool_fill};
+    *out = (hn_module_options){
+        .threads = count_or_zero(options->threads),
+        .weights_path = options->weights_file,
+        .profile = options->profile || options->roofline,
+        .load_all = options->load_all,
+        .device = options->device,
+        .device_memory_bytes = options->device_memory > 0 ? (uint64_t)options->device_memory : 0,
+        .device_graphs = options->cuda_graphs,
+        .debug_tensors = options->check ? check_text(options->check) : options->debug_tensors,
+        .pool_fill = options->pool_fill};
 }
 
 hn_status tool_compile(const tool_options *options, const char *path, hn_compile_options extra,
@@ -365,11 +366,25 @@ static hn_status load(const tool_options *options, tool_model *model, hn_kept **
     return hn_compiled_load(model->compiled, &load, &model->module);
 }
 
+/* --device-memory is for the device that was found. */
+static hn_status check_limit(const tool_options *options, const hn_module *module) {
+    hn_module_device_info info;
+    if (options->device_memory < 0) return NULL;
+    hn_module_device_get(module, &info);
+    if (info.device.kind == HN_DEVICE_CUDA) return NULL;
+    return HN_ERROR(HN_INVALID_ARGUMENT,
+                    "--device-memory limits memory of a CUDA device, and the program runs on '%s'",
+                    hn_device_kind_name(info.device.kind));
+}
+
 hn_status tool_model_load(const tool_options *options, const char *path, tool_model *out) {
     *out = (tool_model){.path = path};
+    if (options->device_memory == 0)
+        return HN_ERROR(HN_INVALID_ARGUMENT, "--device-memory needs a size above 0");
     HN_TRY(tool_kind_of(path, &out->kind));
     int64_t begin = hn_now_ns();
     hn_status status = load(options, out, NULL);
+    if (!status) status = check_limit(options, out->module);
     out->load_ns = hn_now_ns() - begin - out->stats.total_ns;
     if (status) tool_model_deinit(out);
     return status;

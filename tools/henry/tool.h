@@ -36,8 +36,8 @@ typedef struct tool_options {
     const char *device, *weights, *weights_file, *language, *key, *debug_tensors, *check, *compare,
         *kernel, *pool, *memory_plan, *test, *pool_fill, *metric_tables, *metric_dir, *tuning;
     /* -1: not given */
-    int64_t threads, repeat, compile_threads, max_bytes, computed_weights, index, limit, time_limit,
-        budget_ns, radius;
+    int64_t threads, repeat, compile_threads, max_bytes, computed_weights, device_memory, index,
+        limit, time_limit, budget_ns, radius;
     double rtol, atol; /* negative: by dtype */
     /* a bit for each option of the table in options.c that is on the command line */
     uint64_t given[TOOL_OPTIONS_MAX / 64];
