@@ -3,7 +3,7 @@
 #include "bisect/repro_impl.h"
 #include "bisect/repro_texts.h"
 
-#include "driver/source_externs.h"
+#include "driver/source_parts.h"
 #include "driver/source_files.h"
 #include "wrapper/names.h"
 #include "wrapper/place.h"
@@ -45,13 +45,17 @@ void hn_repro_call_head(const hn_repro *r, hn_strbuf *out) {
 
 /* ---- the files ---- */
 
-static const char *variant_of(const hn_repro *r) { return r->lines->d->levels[0].target.ops; }
+static hn_source_called called_by(const hn_repro *r) {
+    return (hn_source_called){
+        .w = r->lines->d->wrapper, .only = r->line, .variant = r->lines->d->levels[0].target.ops};
+}
 
 static bool comes_along(const hn_repro *r, const hn_source_text *t) {
+    const hn_source_called call = called_by(r);
     const bool is_runtime = strncmp(t->path, "lib/runtime/", 12) == 0;
     return strncmp(t->path, "lib/", 4) == 0 && !is_runtime &&
            (!t->wanted_by || t->wanted_by & HN_TEXT_EXTERNS) &&
-           hn_source_extern_is_wanted(t->path, hn_extern_bit(r->line->extern_kind), variant_of(r));
+           hn_source_part_is_needed(&call, t->path);
 }
 
 static hn_status add_library(hn_repro *r, hn_strbuf *out_objects) {
@@ -82,10 +86,10 @@ static hn_status add_makefile(hn_repro *r, hn_str flags, hn_str objects) {
 }
 
 hn_status hn_repro_call_add(hn_repro *r) {
+    const hn_source_called call = called_by(r);
     hn_str flags;
     hn_strbuf objects;
-    HN_TRY(hn_source_extern_flags(hn_extern_bit(r->line->extern_kind), variant_of(r), &r->arena,
-                                  &flags));
+    HN_TRY(hn_source_part_flags(&call, &r->arena, &flags));
     HN_TRY(
         hn_repro_add_file(r, "call.c", hn_repro_call, (size_t)(hn_repro_call_end - hn_repro_call)));
     hn_strbuf_init(&objects);

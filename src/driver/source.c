@@ -1,8 +1,8 @@
 /* source.c: a program as a C project in a folder: model.c from the wrapper, kernels, weights, and
  * the texts that every project has. */
 #include "driver/gather.h"
-#include "driver/source_externs.h"
 #include "driver/source_files.h"
+#include "driver/source_parts.h"
 
 #include <string.h>
 
@@ -104,29 +104,25 @@ static const char *variant_of(const gathering *g) {
 }
 
 /* The operations that the host calls. */
-static hn_extern_kinds kinds_of(const hn_wrapper *w) {
-    hn_extern_kinds kinds = 0;
-    for (uint32_t k = 1; k < HN_EXTERN_KIND_COUNT; k++)
-        if (hn_source_calls(w, (hn_extern_kind)k)) kinds |= hn_extern_bit((hn_extern_kind)k);
-    return kinds;
+static hn_source_called called_by(const gathering *g) {
+    return (hn_source_called){.w = g->source.numbering->w, .variant = variant_of(g)};
 }
 
 /* What the host does needs other files than what the device does. */
 static bool is_wanted(const gathering *g, const hn_source_text *text) {
-    const hn_wrapper *w = g->source.numbering->w;
+    const hn_source_called calls = called_by(g);
     if (!text->wanted_by) return true;
     if (text->wanted_by & HN_TEXT_DEVICE && is_for_device(g)) return true;
     if (text->wanted_by & HN_TEXT_HOST && !is_for_device(g)) return true;
-    return text->wanted_by & HN_TEXT_EXTERNS && hn_source_has_externs(w) &&
-           hn_source_extern_is_wanted(text->path, kinds_of(w), variant_of(g));
+    return text->wanted_by & HN_TEXT_EXTERNS && hn_source_has_externs(calls.w) &&
+           hn_source_part_is_needed(&calls, text->path);
 }
 
 /* What tells the sources of extern operations which of them came along. */
 static hn_status choose_parts(gathering *g) {
-    const hn_wrapper *w = g->source.numbering->w;
-    if (!hn_source_has_externs(w)) return NULL;
-    return hn_source_extern_flags(kinds_of(w), variant_of(g), g->files.arena,
-                                  &g->source.extern_flags);
+    const hn_source_called calls = called_by(g);
+    if (!hn_source_has_externs(calls.w)) return NULL;
+    return hn_source_part_flags(&calls, g->files.arena, &g->source.extern_flags);
 }
 
 static void list_runtime_files(const gathering *g, hn_strbuf *out) {

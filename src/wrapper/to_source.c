@@ -481,13 +481,6 @@ static hn_status print(source_printer *p) {
     return hn_strbuf_status(p->out);
 }
 
-bool hn_source_calls(const hn_wrapper *w, hn_extern_kind kind) {
-    for (uint32_t k = 0; k < w->lines.count; k++)
-        if (is_host_extern(&w->lines.items[k]) && w->lines.items[k].extern_kind == kind)
-            return true;
-    return false;
-}
-
 bool hn_source_has_externs(const hn_wrapper *w) {
     for (uint32_t k = 0; k < w->lines.count; k++)
         if (is_host_extern(&w->lines.items[k])) return true;

@@ -30,8 +30,6 @@ typedef struct hn_to_source {
 hn_device_kind hn_source_device(const hn_wrapper *w);
 /* Whether the host calls operations of the runtime. */
 bool hn_source_has_externs(const hn_wrapper *w);
-/* Whether it calls this one. */
-bool hn_source_calls(const hn_wrapper *w, hn_extern_kind kind);
 /* model.c */
 hn_status hn_wrapper_to_source(const hn_to_source *source, hn_strbuf *out) HN_MUST_USE;
 /* program.json: the same for tools, docs/program-json.md. */

@@ -6,6 +6,7 @@ ls digits
 build() { make -s -j2 -C "$1" CFLAGS="-O0 -g -Wall -Wextra -fsanitize=address,undefined" LDFLAGS="-fsanitize=address,undefined" example 2>&1; }
 run() { ASAN_OPTIONS=detect_leaks=1 OMP_NUM_THREADS=2 "$@" 2>&1; }
 build digits
+grep -o 'HN_EXT_[ES][A-Z]*=0x[0-9a-f]*' digits/Makefile
 cd digits
 run ./example -i "$DATA/input_0.npy" -e "$data/digits_out.npy" -o . -n 3 | sed 's/: [0-9.]* ms/: some ms/; s/sum.*/.../'
 "$HENRY" run "$DATA/model.pt2" -i "$DATA/input_0.npy" -e out_0.npy -q && echo "henry reads what it wrote"
@@ -42,10 +43,10 @@ sed 's/.*: programs/programs/' err
 # they are made anew.
 "$HENRY" compile "$data/lstm.pt2" --emit source --target-cpu generic -q -o plain
 ls plain/lib/ops/cpu/kernels_*.c
-grep -o 'HN_EXT_[OW][A-Z_]*' plain/Makefile
+grep -o 'HN_EXT_[EOSW][A-Z0-9_]*\(=0x[0-9a-f]*\)\?' plain/Makefile
 build plain
 run plain/example -w plain/weights.bin -i "$data/lstm_in0.npy" -e "$data/lstm_out0.npy" -e "$data/lstm_out1.npy" | sed 's/ sum.*//'
 "$HENRY" compile "$data/tune_bn_a.pt2" --emit source --target-cpu generic -q -o plain
-grep -o 'HN_EXT_[OW][A-Z_]*' plain/Makefile
+grep -o 'HN_EXT_[EOSW][A-Z0-9_]*\(=0x[0-9a-f]*\)\?' plain/Makefile
 build plain
 run plain/example -w plain/weights.bin -i "$data/tune_bn_in.npy" -e "$data/tune_bn_a_out.npy" | sed 's/ sum.*//'

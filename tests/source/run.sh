@@ -2,7 +2,8 @@
 # C projects of `henry compile --emit source`, of every shared model in both dialects of torch.export. Built by gcc and by clang with
 # -Wall -Wextra -Werror, they compute what the module computes that the same compiler made, bit for bit. (Of a * b + c * d either product
 # may be rounded, and compilers choose differently.) Built for AArch64 and run by qemu-user, they compute what PyTorch stored, within
-# the tolerances of tests/models/run.sh. The table of all that, with the times of the builds, stands in the log.
+# the tolerances of tests/models/run.sh. The table of all that stands in the log, with the times of the builds: seconds on the clock, and
+# of processors (the former count on an idle machine only).
 #     tests/source/run.sh [--fresh] [MODEL]...
 # The second dialect is built by gcc alone; with HENRY_TEST_ALL=1 by all three.
 # --fresh: every project is built in a folder of its own, for the times of whole builds; else what several share is compiled once.
@@ -43,18 +44,16 @@ dir_of() { if [ -d "tests/models/$1" ]; then echo "tests/models/$1"; else echo "
 # What .npy files hold behind their heads, which may be written differently.
 content() { tail -c "+$((11 + $(od -An -tu2 -j8 -N2 "$1")))" "$1"; }
 
-# emit_and_build FILE COMPILER: the project into the folder $folder; $seconds: of make
+# emit_and_build FILE COMPILER: the project into the folder $folder; $seconds: of make, on the clock and of processors
 emit_and_build() {
-    local target=() tools=(CC="$2") begin
+    local target=() tools=(CC="$2") TIMEFORMAT="%R %U %S"
     [ "$2" = aarch64 ] && target=(--target aarch64) && tools=(CC=aarch64-linux-gnu-gcc AR=aarch64-linux-gnu-ar)
     folder=$work/$2
     [ $fresh = 1 ] && rm -rf "$folder"
     "$build/henry" compile "$1" "${target[@]}" --emit source -q -o "$folder" || return 1
-    begin=$(date +%s%N)
-    make -s -j2 -C "$folder" "${tools[@]}" CFLAGS="-O2 -Wall -Wextra -Werror" \
-        KERNEL_WARNINGS="-Wall -Wextra -Werror -Wno-unused -Wno-unused-parameter" example || return 1
-    begin=$((($(date +%s%N) - begin) / 100000000))
-    seconds=$((begin / 10)).$((begin % 10))
+    { time make -s -j2 -C "$folder" "${tools[@]}" CFLAGS="-O2 -Wall -Wextra -Werror" \
+        KERNEL_WARNINGS="-Wall -Wextra -Werror -Wno-unused -Wno-unused-parameter" example 2>&3 || return 1; } 3>&2 2>"$work/times"
+    seconds=$(awk '{ printf "%.1f s %.1f s", $1, $2 + $3 }' "$work/times")
 }
 
 # equals_module FILE COMPILER INPUT...: the outputs of the project are those of `henry run`
@@ -86,10 +85,10 @@ project() {
         [ "$compiler" = aarch64 ] && word=near check=(near_stored "$@")
         if { emit_and_build "$file" "$compiler" && "${check[@]}"; } >"$work/log" 2>&1; then
             passed=$((passed + 1))
-            line="$line $(printf '%5s s %-7s' "$seconds" "$word")"
+            line="$line $(printf '%13s %-6s' "$seconds" "$word")"
         else
             failed=$((failed + 1))
-            line="$line $(printf '%15s' FAILED)"
+            line="$line $(printf '%-20s' '       FAILED')"
             echo "FAILED $name, $compiler:"
             head -20 "$work/log"
         fi
@@ -120,7 +119,7 @@ small_models() {
 }
 
 printf '%-28s' "project, built by"
-for compiler in $compilers; do printf ' %-15s' "  $compiler"; done
+for compiler in $compilers; do printf ' %-20s' "  $compiler"; done
 echo
 for name in ${*:-$models}; do model "$name"; done
 [ $# -gt 0 ] || small_models

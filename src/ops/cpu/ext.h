@@ -98,10 +98,11 @@ extern const hn_ext_impl *const hn_ext_impls[HN_EXTERN_KIND_COUNT];
 /* reference.c: plain loops for every kind and dtype; the reference of the tests, and the last
  * resort.
  *
- * A source project has the files of the operations that its program calls. For others
- * HN_EXT_WITHOUT_<OPERATION> is defined, and the headers let the reference stand for what those
- * files define. */
+ * A source project has the files that the calls of its program can need (driver/source_parts.c). For
+ * others HN_EXT_WITHOUT_<NAME> is defined, and the headers let the reference stand for what those
+ * files define: where it is one of several ways, a row that takes no call. */
 extern const hn_ext_impl hn_ext_reference;
+extern const hn_ext_impl hn_ext_absent;
 
 /* Number of operands and parameters of a kind (0 for an unknown one). A bound call always has
  * exactly these. */

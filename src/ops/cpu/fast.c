@@ -50,6 +50,12 @@ static hn_status choose(hn_ext_call *call, const way *list) {
     return NULL;
 }
 
+static hn_status prepare_absent(hn_ext_call *call) {
+    (void)call;
+    return HN_ERROR(HN_UNSUPPORTED, "this project does without the operation");
+}
+const hn_ext_impl hn_ext_absent = {.name = "absent", .prepare = prepare_absent};
+
 static hn_status run(const hn_ext_call *call, void *scratch) {
     const choice *c = call->state;
     hn_ext_call inner = *call;

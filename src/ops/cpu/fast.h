@@ -6,6 +6,10 @@
 
 /* f16 and bf16 operands are converted, and the f32 implementation of the kind does the work:
  * rounded once, at the end. */
+#ifdef HN_EXT_WITHOUT_HALF
+#define hn_ext_half hn_ext_absent
+#else
 extern const hn_ext_impl hn_ext_half;
+#endif
 
 #endif

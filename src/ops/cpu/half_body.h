@@ -44,6 +44,7 @@ HN_INLINE void to_half_lanes(bool is_bf16, const float *in, uint16_t *out) {
         __builtin_convertvector(is_bf16 ? bf16_from_vec(x) : half_from_vec(x), hvec);
 }
 
+#ifndef HN_EXT_WITHOUT_HALF
 static void from_half(bool is_bf16, const uint16_t *in, float *out, int64_t count) {
     int64_t i = 0;
     for (; i + HN_LANES <= count; i += HN_LANES) from_half_lanes(is_bf16, in + i, out + i);
@@ -65,3 +66,4 @@ static void to_half(bool is_bf16, const float *in, uint16_t *out, int64_t count)
     to_half_lanes(is_bf16, rest, halves);
     memcpy(out + i, halves, (size_t)(count - i) * sizeof *out);
 }
+#endif

@@ -12,6 +12,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* A source project has the loops that its program can need (driver/source_parts.c): a bit for each
+ * epilogue of its calls, and for each shape of strips. Everything else has all. */
+#ifndef HN_EXT_EPILOGUES
+#define HN_EXT_EPILOGUES ~0u
+#endif
+#ifndef HN_EXT_STRIPS
+#define HN_EXT_STRIPS 255u
+#endif
+#define HN_EXT_HAS_EPILOGUE(e) (HN_EXT_EPILOGUES >> (e)&1)
+/* padded: 1, of planes that are copied with their border first; 0, straight from the input */
+#define HN_EXT_STRIPS_BIT(kernel, stride, padded) ((padded)*4 + ((kernel) == 5) * 2 + (stride)-1)
+#define HN_EXT_HAS_STRIPS(kernel, stride, padded)                                                  \
+    (HN_EXT_STRIPS >> HN_EXT_STRIPS_BIT(kernel, stride, padded) & 1)
+
 enum { HN_EXT_MAX_TILE = 14 * 32 }; /* floats of the largest register tile */
 
 /* One register tile: c[rows, cols] = epilogue(c? + sum_k a[rows, k] * b[k, cols] + bias +
@@ -174,6 +188,10 @@ static inline void hn_ext_strip_pad(hn_ext_strip *s, int64_t lanes) {
     s->padded_plane = ((rows + 1) * s->padded_row + step + 31) / 16 * 16;
     hn_ext_strip_narrow(s, lanes);
 }
+
+/* Columns and rows up to which a plane is copied with its border: that costs less than masks; with
+ * stride 2 less than taking every second float for each tap, and two larger planes leave L1. */
+static inline int64_t hn_ext_strip_padded_cols(int64_t stride) { return stride == 2 ? 64 : 32; }
 
 /* Which column of its block lane l of a strip holds: vectors of every second float are quickest in
  * this order. */

@@ -202,11 +202,15 @@ static
 #endif
     const hn_ext_conv_kernels hn_ext_conv_part = {
         .gather = gather,
-        .plane = plane,
         .split = split,
+#ifndef HN_EXT_WITHOUT_DEPTHWISE
+        .plane = plane,
         .strip = strip,
+#endif
+#ifndef HN_EXT_WITHOUT_WINOGRAD
         .winograd_in = winograd_in,
         .winograd_out = winograd_out,
+#endif
 };
 #endif
 #endif
@@ -222,8 +226,12 @@ static
 #include "ops/cpu/attention/backward_body.h"
 #endif
 #include "ops/cpu/half_body.h"
+#if !defined(HN_EXT_WITHOUT_MATMUL) || !defined(HN_EXT_WITHOUT_ATTENTION)
 #include "ops/cpu/gemm/skinny_body.h"
+#endif
+#ifndef HN_EXT_WITHOUT_MATMUL_F64
 #include "ops/cpu/gemm/f64_body.h"
+#endif
 
 const hn_ext_kernels HN_KERNELS_TABLE = {
     .name = HN_KERNELS_NAME,
@@ -231,8 +239,10 @@ const hn_ext_kernels HN_KERNELS_TABLE = {
     .tile_cols = TILE_COLS,
     .lanes = HN_LANES,
     .tile = tile,
-    .tile_f64 = tile_f64,
     .pack = pack,
+#ifndef HN_EXT_WITHOUT_MATMUL_F64
+    .tile_f64 = tile_f64,
+#endif
 #if !defined(HN_EXT_WITHOUT_CONV) || !defined(HN_EXT_WITHOUT_ATTENTION)
     .column = column,
 #endif
@@ -249,10 +259,14 @@ const hn_ext_kernels HN_KERNELS_TABLE = {
     .mask = mask_scores,
     .gradient = gradient,
 #endif
+#if !defined(HN_EXT_WITHOUT_MATMUL) || !defined(HN_EXT_WITHOUT_ATTENTION)
     .dots = dots,
     .combine = combine,
+#endif
     .epilogue = epilogue_apply,
+#ifndef HN_EXT_WITHOUT_HALF
     .from_half = from_half,
     .to_half = to_half,
+#endif
 };
 #endif

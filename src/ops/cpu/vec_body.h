@@ -123,22 +123,37 @@ HN_INLINE vec vec_hardswish(vec x) { return x * vec_hardsigmoid(x); }
         memcpy(rest, x + j, (size_t)(count - j) * sizeof *x);                                      \
         vec_store(rest, FUNCTION(vec_load(rest)));                                                 \
         memcpy(x + j, rest, (size_t)(count - j) * sizeof *x);                                      \
-    }                                                                                              \
-    return;
+    }
 
 /* Out of line: the polynomials exist once, not in each tile. */
 static __attribute__((noinline)) void epilogue_rows(hn_epilogue epilogue, float *x, int64_t rows,
                                                     int64_t stride, int64_t count) {
     switch (epilogue) {
     case HN_EPILOGUE_NONE: return;
-    case HN_EPILOGUE_RELU: EPILOGUE_ROWS(vec_relu)
-    case HN_EPILOGUE_GELU_ERF: EPILOGUE_ROWS(vec_gelu_erf)
-    case HN_EPILOGUE_GELU_TANH: EPILOGUE_ROWS(vec_gelu_tanh)
-    case HN_EPILOGUE_SILU: EPILOGUE_ROWS(vec_silu)
-    case HN_EPILOGUE_HARDSWISH: EPILOGUE_ROWS(vec_hardswish)
-    case HN_EPILOGUE_SIGMOID: EPILOGUE_ROWS(vec_sigmoid)
-    case HN_EPILOGUE_TANH: EPILOGUE_ROWS(vec_tanh)
-    case HN_EPILOGUE_HARDSIGMOID: EPILOGUE_ROWS(vec_hardsigmoid)
+    case HN_EPILOGUE_RELU:
+        if (HN_EXT_HAS_EPILOGUE(HN_EPILOGUE_RELU)) EPILOGUE_ROWS(vec_relu)
+        return;
+    case HN_EPILOGUE_GELU_ERF:
+        if (HN_EXT_HAS_EPILOGUE(HN_EPILOGUE_GELU_ERF)) EPILOGUE_ROWS(vec_gelu_erf)
+        return;
+    case HN_EPILOGUE_GELU_TANH:
+        if (HN_EXT_HAS_EPILOGUE(HN_EPILOGUE_GELU_TANH)) EPILOGUE_ROWS(vec_gelu_tanh)
+        return;
+    case HN_EPILOGUE_SILU:
+        if (HN_EXT_HAS_EPILOGUE(HN_EPILOGUE_SILU)) EPILOGUE_ROWS(vec_silu)
+        return;
+    case HN_EPILOGUE_HARDSWISH:
+        if (HN_EXT_HAS_EPILOGUE(HN_EPILOGUE_HARDSWISH)) EPILOGUE_ROWS(vec_hardswish)
+        return;
+    case HN_EPILOGUE_SIGMOID:
+        if (HN_EXT_HAS_EPILOGUE(HN_EPILOGUE_SIGMOID)) EPILOGUE_ROWS(vec_sigmoid)
+        return;
+    case HN_EPILOGUE_TANH:
+        if (HN_EXT_HAS_EPILOGUE(HN_EPILOGUE_TANH)) EPILOGUE_ROWS(vec_tanh)
+        return;
+    case HN_EPILOGUE_HARDSIGMOID:
+        if (HN_EXT_HAS_EPILOGUE(HN_EPILOGUE_HARDSIGMOID)) EPILOGUE_ROWS(vec_hardsigmoid)
+        return;
     }
 }
 

@@ -54,6 +54,8 @@ static void gather(const hn_ext_gather *g) {
 
 /* ---- depthwise ---- */
 
+#ifndef HN_EXT_WITHOUT_DEPTHWISE
+
 /* Where a block reads and writes; how many columns it has. */
 typedef struct plane_place {
     const float *in;
@@ -136,7 +138,11 @@ static void plane(const hn_ext_plane *p) {
     else epilogue_rows(p->epilogue, p->out, p->rows, p->out_row, p->cols);
 }
 
+#endif
+
 /* ---- Winograd ---- */
+
+#ifndef HN_EXT_WITHOUT_WINOGRAD
 
 /* The points are 0, +-3/4, +-3/2 and infinity for m = 4; 0, +-1 and infinity for m = 2. Of the
  * symmetric choices with few bits these lose the least: 2.5 times the error of direct sums, where
@@ -312,3 +318,4 @@ static void winograd_out(const hn_ext_winograd_out *w) {
     if (w->m == 2) winograd_out_m(w, 2);
     else winograd_out_m(w, 4);
 }
+#endif

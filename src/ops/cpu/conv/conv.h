@@ -59,16 +59,28 @@ static inline const float *hn_ext_conv_weights(const hn_ext_conv *c, const hn_ex
 
 /* Each makes call->state and call->scratch_bytes. `fits` first: whether the algorithm can do it,
  * and is worth it. */
-bool hn_ext_conv_winograd_fits(const hn_ext_conv *c);
-bool hn_ext_conv_depthwise_fits(const hn_ext_conv *c);
 bool hn_ext_conv_rows_fits(const hn_ext_conv *c);
 bool hn_ext_conv_product_fits(const hn_ext_conv *c);   /* of 1 x 1 whose positions are one row */
 bool hn_ext_conv_collected_fits(const hn_ext_conv *c); /* of others: the same prepare */
-hn_status hn_ext_conv_winograd_prepare(hn_ext_call *call, const hn_ext_conv *c) HN_MUST_USE;
-hn_status hn_ext_conv_depthwise_prepare(hn_ext_call *call, const hn_ext_conv *c) HN_MUST_USE;
 hn_status hn_ext_conv_rows_prepare(hn_ext_call *call, const hn_ext_conv *c) HN_MUST_USE;
 hn_status hn_ext_conv_product_prepare(hn_ext_call *call, const hn_ext_conv *c) HN_MUST_USE;
 hn_status hn_ext_conv_gather_prepare(hn_ext_call *call, const hn_ext_conv *c) HN_MUST_USE;
+
+/* A source project may do without these (ext.h). */
+#ifdef HN_EXT_WITHOUT_WINOGRAD
+#define hn_ext_conv_winograd_fits(c) ((void)(c), false)
+#define hn_ext_conv_winograd_prepare hn_ext_conv_gather_prepare
+#else
+bool hn_ext_conv_winograd_fits(const hn_ext_conv *c);
+hn_status hn_ext_conv_winograd_prepare(hn_ext_call *call, const hn_ext_conv *c) HN_MUST_USE;
+#endif
+#ifdef HN_EXT_WITHOUT_DEPTHWISE
+#define hn_ext_conv_depthwise_fits(c) ((void)(c), false)
+#define hn_ext_conv_depthwise_prepare hn_ext_conv_gather_prepare
+#else
+bool hn_ext_conv_depthwise_fits(const hn_ext_conv *c);
+hn_status hn_ext_conv_depthwise_prepare(hn_ext_call *call, const hn_ext_conv *c) HN_MUST_USE;
+#endif
 
 /* What the kernels apply themselves: nothing before the residual is added. */
 static inline hn_epilogue hn_ext_conv_early_epilogue(const hn_ext_conv *c) {

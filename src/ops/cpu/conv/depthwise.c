@@ -17,10 +17,6 @@ enum {
     /* of outputs, at least, that a thread takes of each plane; smaller planes are quicker whole.
      * Source: measured on Zen 3 */
     PART_ROWS = 28,
-    PADDED_COLS = 32, /* and rows: up to here a copy costs less than masks */
-    /* with stride 2: less than taking every second float for each tap; two larger planes leave
-     * L1 */
-    PADDED_COLS_2 = 64,
     MAX_GROUP = 8,
     GROUP_FLOATS = 4096 /* of L1 */
 };
@@ -295,56 +291,7 @@ static void fill_masks(strip_state *s) {
     }
 }
 
-static hn_status strip_prepare(hn_ext_call *call, const hn_ext_conv *c) {
-    const int64_t lanes = c->kernels->lanes, blocks = hn_ext_ceil_div(c->out[2], lanes),
-                  stride = c->stride[2];
-    strip_state *s =
-        calloc(1, sizeof *s + (size_t)(blocks * c->kernel[2] * lanes) * sizeof *s->masks);
-    if (!s) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a convolution");
-    s->base = (hn_ext_conv_state){.run = strip_run, .conv = *c};
-    s->parts = 1;
-    s->strip = (hn_ext_strip){.kernel = (int)c->kernel[1],
-                              .stride = (int)stride,
-                              .in_plane = c->x[1],
-                              .out_plane = c->y[1],
-                              .in_row = c->x[3],
-                              .in_rows = c->in[1],
-                              .in_cols = c->in[2],
-                              .top = c->padding[1],
-                              .left = c->padding[2],
-                              .out_row = c->y[3],
-                              .rows = c->out[1],
-                              .cols = c->out[2],
-                              .epilogue = hn_ext_conv_early_epilogue(c)};
-    fill_masks(s);
-    const int64_t most = stride == 2 ? PADDED_COLS_2 : PADDED_COLS;
-    s->padded =
-        c->in[2] <= most && c->in[1] <= most && s->strip.plain[1] - s->strip.plain[0] < blocks;
-    if (s->padded) hn_ext_strip_pad(&s->strip, lanes);
-    s->before = c->padding[2];
-    s->after = hn_ext_max(hn_ext_max(0, c->out[2] - lanes) * stride + stride * lanes + 6,
-                          hn_ext_ceil_div(c->in[2], stride * lanes) * stride * lanes);
-    s->row_floats = hn_ext_ceil_div(s->before + s->after, 16) * 16;
-    s->copy_floats = hn_ext_ceil_div((c->in[1] - 1) * c->x[3], 16) * 16 + s->row_floats;
-    s->thread_floats = s->copy_floats + s->row_floats + (s->padded ? 2 * s->strip.padded_plane : 0);
-    if (c->n == 1 && !c->has_residual && !s->padded && c->out[1] >= c->threads * PART_ROWS)
-        s->parts = c->threads;
-    s->chunk = hn_ext_max(1, s->parts * c->n * c->o / (c->threads * CHUNKS_PER_THREAD));
-    s->chunks = hn_ext_ceil_div(c->n * c->o, s->chunk);
-    if (s->parts * s->chunks > HN_EXT_SHARE_MAX) {
-        free(s);
-        return HN_ERROR(HN_UNSUPPORTED, "too many channels of a convolution");
-    }
-    call->state = s;
-    call->scratch_bytes =
-        (size_t)c->threads * (sizeof(hn_ext_share) + (size_t)s->thread_floats * sizeof(float));
-    return NULL;
-}
-
-/* ---- */
-
-hn_status hn_ext_conv_depthwise_prepare(hn_ext_call *call, const hn_ext_conv *c) {
-    if (strip_fits(c)) return strip_prepare(call, c);
+static hn_status plane_prepare(hn_ext_call *call, const hn_ext_conv *c) {
     depthwise_state *s = calloc(1, sizeof *s);
     if (!s) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a convolution");
     s->base = (hn_ext_conv_state){.run = depthwise_run, .conv = *c};
@@ -372,4 +319,60 @@ hn_status hn_ext_conv_depthwise_prepare(hn_ext_call *call, const hn_ext_conv *c)
     call->state = s;
     call->scratch_bytes = (size_t)(c->threads * s->group * s->plane_floats) * sizeof(float);
     return NULL;
+}
+
+static hn_status strip_prepare(hn_ext_call *call, const hn_ext_conv *c) {
+    const int64_t lanes = c->kernels->lanes, blocks = hn_ext_ceil_div(c->out[2], lanes),
+                  stride = c->stride[2];
+    strip_state *s =
+        calloc(1, sizeof *s + (size_t)(blocks * c->kernel[2] * lanes) * sizeof *s->masks);
+    if (!s) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a convolution");
+    s->base = (hn_ext_conv_state){.run = strip_run, .conv = *c};
+    s->parts = 1;
+    s->strip = (hn_ext_strip){.kernel = (int)c->kernel[1],
+                              .stride = (int)stride,
+                              .in_plane = c->x[1],
+                              .out_plane = c->y[1],
+                              .in_row = c->x[3],
+                              .in_rows = c->in[1],
+                              .in_cols = c->in[2],
+                              .top = c->padding[1],
+                              .left = c->padding[2],
+                              .out_row = c->y[3],
+                              .rows = c->out[1],
+                              .cols = c->out[2],
+                              .epilogue = hn_ext_conv_early_epilogue(c)};
+    fill_masks(s);
+    const int64_t most = hn_ext_strip_padded_cols(stride);
+    s->padded =
+        c->in[2] <= most && c->in[1] <= most && s->strip.plain[1] - s->strip.plain[0] < blocks;
+    if (!HN_EXT_HAS_STRIPS(c->kernel[1], stride, s->padded)) {
+        free(s);
+        return plane_prepare(call, c);
+    }
+    if (s->padded) hn_ext_strip_pad(&s->strip, lanes);
+    s->before = c->padding[2];
+    s->after = hn_ext_max(hn_ext_max(0, c->out[2] - lanes) * stride + stride * lanes + 6,
+                          hn_ext_ceil_div(c->in[2], stride * lanes) * stride * lanes);
+    s->row_floats = hn_ext_ceil_div(s->before + s->after, 16) * 16;
+    s->copy_floats = hn_ext_ceil_div((c->in[1] - 1) * c->x[3], 16) * 16 + s->row_floats;
+    s->thread_floats = s->copy_floats + s->row_floats + (s->padded ? 2 * s->strip.padded_plane : 0);
+    if (c->n == 1 && !c->has_residual && !s->padded && c->out[1] >= c->threads * PART_ROWS)
+        s->parts = c->threads;
+    s->chunk = hn_ext_max(1, s->parts * c->n * c->o / (c->threads * CHUNKS_PER_THREAD));
+    s->chunks = hn_ext_ceil_div(c->n * c->o, s->chunk);
+    if (s->parts * s->chunks > HN_EXT_SHARE_MAX) {
+        free(s);
+        return HN_ERROR(HN_UNSUPPORTED, "too many channels of a convolution");
+    }
+    call->state = s;
+    call->scratch_bytes =
+        (size_t)c->threads * (sizeof(hn_ext_share) + (size_t)s->thread_floats * sizeof(float));
+    return NULL;
+}
+
+/* ---- */
+
+hn_status hn_ext_conv_depthwise_prepare(hn_ext_call *call, const hn_ext_conv *c) {
+    return strip_fits(c) ? strip_prepare(call, c) : plane_prepare(call, c);
 }

@@ -16,7 +16,8 @@ enum { NARROW_MAX = HN_EXT_NARROW_MAX, NARROW_TOGETHER = 4 };
 
 /* A plane into the copies, whose zeros stay. What a row has too much is zeros, which the next row
  * of that copy overwrites. */
-HN_INLINE void narrow_copy(const hn_ext_strip *p, const float *in, float *out, const int stride) {
+HN_INLINE void narrow_copy_by(const hn_ext_strip *p, const float *in, float *out,
+                              const int stride) {
     const int64_t step = stride * HN_LANES, rest = (p->in_cols - 1) % step + 1,
                   whole = p->in_cols - rest, odd_left = p->left % 2;
     const ivec even = strip_tail(rest, stride, 0), odd = strip_tail(rest, stride, 1);
@@ -38,6 +39,19 @@ HN_INLINE void narrow_copy(const hn_ext_strip *p, const float *in, float *out, c
         vec_store(first + whole / 2, (vec)((ivec)order_pairs(load_pairs(in + whole, 0)) & even));
         vec_store(second + whole / 2, (vec)((ivec)order_pairs(load_pairs(in + whole, 1)) & odd));
     }
+}
+
+static __attribute__((noinline)) void narrow_copy_1(const hn_ext_strip *p, const float *in,
+                                                    float *out) {
+    narrow_copy_by(p, in, out, 1);
+}
+static __attribute__((noinline)) void narrow_copy_2(const hn_ext_strip *p, const float *in,
+                                                    float *out) {
+    narrow_copy_by(p, in, out, 2);
+}
+HN_INLINE void narrow_copy(const hn_ext_strip *p, const float *in, float *out, const int stride) {
+    if (stride == 1) narrow_copy_1(p, in, out);
+    else narrow_copy_2(p, in, out);
 }
 
 /* `count` vectors of outputs. */
@@ -110,10 +124,26 @@ HN_INLINE void narrow_all(const hn_ext_strip *p, const int kernel, const int str
     static __attribute__((noinline)) void NAME(const hn_ext_strip *p) {                            \
         narrow_all(p, KERNEL, STRIDE);                                                             \
     }
+#if HN_EXT_HAS_STRIPS(3, 1, 1)
 NARROW(narrow_3_1, 3, 1)
+#else
+#define narrow_3_1 NULL
+#endif
+#if HN_EXT_HAS_STRIPS(3, 2, 1)
 NARROW(narrow_3_2, 3, 2)
+#else
+#define narrow_3_2 NULL
+#endif
+#if HN_EXT_HAS_STRIPS(5, 1, 1)
 NARROW(narrow_5_1, 5, 1)
+#else
+#define narrow_5_1 NULL
+#endif
+#if HN_EXT_HAS_STRIPS(5, 2, 1)
 NARROW(narrow_5_2, 5, 2)
+#else
+#define narrow_5_2 NULL
+#endif
 
 static void narrow(const hn_ext_strip *p) {
     static void (*const shapes[2][2])(const hn_ext_strip *p) = {{narrow_3_1, narrow_3_2},

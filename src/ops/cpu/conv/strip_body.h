@@ -47,6 +47,7 @@ static void split(const float *in, int64_t count, float *even, float *odd) {
     for (; j < count; j++) (j % 2 ? odd : even)[j / 2] = in[j];
 }
 
+#ifndef HN_EXT_WITHOUT_DEPTHWISE
 /* Rows that are shorter than a vector: what one has too much is overwritten by the next ones, if
  * these are the block's. */
 static __attribute__((noinline)) void strip_store_narrow(const hn_ext_strip *p, float *out,
@@ -218,7 +219,7 @@ HN_INLINE ivec strip_tail(int64_t count, int step, int first) {
 
 /* A plane into one that has room for zeros all around; with stride 2 the even columns come first in
  * each row, then the odd ones. */
-HN_INLINE void strip_copy(const hn_ext_strip *p, const float *in, float *out, const int stride) {
+HN_INLINE void strip_copy_by(const hn_ext_strip *p, const float *in, float *out, const int stride) {
     const int64_t step = stride * HN_LANES, rest = (p->in_cols - 1) % step + 1,
                   whole = p->in_cols - rest;
     const ivec even = strip_tail(rest, stride, 0), odd = strip_tail(rest, stride, 1);
@@ -240,6 +241,20 @@ HN_INLINE void strip_copy(const hn_ext_strip *p, const float *in, float *out, co
             vec_store(second + whole / stride,
                       (vec)((ivec)order_pairs(load_pairs(in + whole, 1)) & odd));
     }
+}
+
+/* Out of line: the copies exist once, not in each shape. */
+static __attribute__((noinline)) void strip_copy_1(const hn_ext_strip *p, const float *in,
+                                                   float *out) {
+    strip_copy_by(p, in, out, 1);
+}
+static __attribute__((noinline)) void strip_copy_2(const hn_ext_strip *p, const float *in,
+                                                   float *out) {
+    strip_copy_by(p, in, out, 2);
+}
+HN_INLINE void strip_copy(const hn_ext_strip *p, const float *in, float *out, const int stride) {
+    if (stride == 1) strip_copy_1(p, in, out);
+    else strip_copy_2(p, in, out);
 }
 
 /* Channel c, whose copy is at `in`. */
@@ -280,26 +295,82 @@ HN_INLINE void strip_padded(const hn_ext_strip *p, const strip_shape h) {
         strip_padded(p, (strip_shape){HEIGHT, KERNEL, STRIDE, STRIDE == 2});                       \
     }
 
+#if HN_EXT_HAS_STRIPS(3, 1, 0)
 STRIP_SHAPE(strip_3_1_high, 7, 3, 1)
 STRIP_SHAPE(strip_3_1_four, 4, 3, 1)
-STRIP_SHAPE(strip_3_1_one, 1, 3, 1)
+#else
+#define strip_3_1_high NULL
+#define strip_3_1_four NULL
+#endif
+#if HN_EXT_HAS_STRIPS(3, 1, 1)
 STRIP_PADDED(strip_3_1_padded_high, 7, 3, 1)
 STRIP_PADDED(strip_3_1_padded_four, 4, 3, 1)
+#else
+#define strip_3_1_padded_high NULL
+#define strip_3_1_padded_four NULL
+#endif
+#if HN_EXT_HAS_STRIPS(3, 1, 0) || HN_EXT_HAS_STRIPS(3, 1, 1)
+STRIP_SHAPE(strip_3_1_one, 1, 3, 1)
+#else
+#define strip_3_1_one NULL
+#endif
+#if HN_EXT_HAS_STRIPS(3, 2, 0)
 STRIP_SHAPE(strip_3_2_high, 7, 3, 2)
 STRIP_SHAPE(strip_3_2_four, 4, 3, 2)
-STRIP_SHAPE(strip_3_2_one, 1, 3, 2)
+#else
+#define strip_3_2_high NULL
+#define strip_3_2_four NULL
+#endif
+#if HN_EXT_HAS_STRIPS(3, 2, 1)
 STRIP_PADDED(strip_3_2_padded_high, 7, 3, 2)
 STRIP_PADDED(strip_3_2_padded_four, 4, 3, 2)
+#else
+#define strip_3_2_padded_high NULL
+#define strip_3_2_padded_four NULL
+#endif
+#if HN_EXT_HAS_STRIPS(3, 2, 0) || HN_EXT_HAS_STRIPS(3, 2, 1)
+STRIP_SHAPE(strip_3_2_one, 1, 3, 2)
+#else
+#define strip_3_2_one NULL
+#endif
+#if HN_EXT_HAS_STRIPS(5, 1, 0)
 STRIP_SHAPE(strip_5_1_high, 7, 5, 1)
 STRIP_SHAPE(strip_5_1_four, 4, 5, 1)
-STRIP_SHAPE(strip_5_1_one, 1, 5, 1)
+#else
+#define strip_5_1_high NULL
+#define strip_5_1_four NULL
+#endif
+#if HN_EXT_HAS_STRIPS(5, 1, 1)
 STRIP_PADDED(strip_5_1_padded_high, 7, 5, 1)
 STRIP_PADDED(strip_5_1_padded_four, 4, 5, 1)
+#else
+#define strip_5_1_padded_high NULL
+#define strip_5_1_padded_four NULL
+#endif
+#if HN_EXT_HAS_STRIPS(5, 1, 0) || HN_EXT_HAS_STRIPS(5, 1, 1)
+STRIP_SHAPE(strip_5_1_one, 1, 5, 1)
+#else
+#define strip_5_1_one NULL
+#endif
+#if HN_EXT_HAS_STRIPS(5, 2, 0)
 STRIP_SHAPE(strip_5_2_high, 7, 5, 2)
 STRIP_SHAPE(strip_5_2_four, 4, 5, 2)
-STRIP_SHAPE(strip_5_2_one, 1, 5, 2)
+#else
+#define strip_5_2_high NULL
+#define strip_5_2_four NULL
+#endif
+#if HN_EXT_HAS_STRIPS(5, 2, 1)
 STRIP_PADDED(strip_5_2_padded_high, 7, 5, 2)
 STRIP_PADDED(strip_5_2_padded_four, 4, 5, 2)
+#else
+#define strip_5_2_padded_high NULL
+#define strip_5_2_padded_four NULL
+#endif
+#if HN_EXT_HAS_STRIPS(5, 2, 0) || HN_EXT_HAS_STRIPS(5, 2, 1)
+STRIP_SHAPE(strip_5_2_one, 1, 5, 2)
+#else
+#define strip_5_2_one NULL
+#endif
 
 /* ---- narrow planes ---- */
 
@@ -328,3 +399,4 @@ static void strip(const hn_ext_strip *p) {
             epilogue_rows(p->epilogue, p->out + c * p->out_plane, 1, 0, p->rows * p->cols);
         else epilogue_rows(p->epilogue, p->out + c * p->out_plane, p->rows, p->out_row, p->cols);
 }
+#endif

@@ -6,6 +6,13 @@
  * and the end of one overlaps the sums of the next. Those side by side come first: the rows of the
  * result are often pages apart, and are written in long pieces so. */
 
+/* Only convolutions have taps. */
+#ifdef HN_EXT_WITHOUT_CONV
+enum { COLUMN_HAS_TAPS = 0 };
+#else
+enum { COLUMN_HAS_TAPS = 1 };
+#endif
+
 /* Where one tile of the column reads and writes. */
 typedef struct column_place {
     const float *a, *b;
@@ -38,14 +45,14 @@ HN_INLINE void column_sum(const hn_ext_column *t, const column_place *at, const 
     }
 }
 
-HN_INLINE void column_tile(const hn_ext_column *t, const column_place *at, const int64_t *taps,
-                           const int rows) {
+HN_INLINE void column_tile(const hn_ext_column *t, const column_place *at, const int rows) {
     vec acc[HN_TILE_ROWS][2];
     _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++) {
         acc[i][0] = acc[i][1] = vec_splat(at->bias ? at->bias[i] : 0);
     }
     if (at->residual) column_fetch_residual(t, at->residual, rows);
-    column_sum(t, at, taps, acc, rows);
+    if (COLUMN_HAS_TAPS && t->taps) column_sum(t, at, t->taps, acc, rows);
+    else column_sum(t, at, NULL, acc, rows);
     if (t->accumulate) acc_add(acc, at->c, t->c_row, rows, 2);
     if (at->residual) acc_add(acc, at->residual, t->residual_row, rows, 2);
     acc_apply_epilogue(acc, t->epilogue, rows, 2);
@@ -60,8 +67,7 @@ HN_INLINE void column_compute(const hn_ext_column *t, const int rows) {
     for (int64_t n = t->tiles; n > 0; n--, a += t->a_tile) {
         for (int64_t j = 0; j < t->panels * TILE_COLS; j += TILE_COLS) {
             const column_place at = {a, t->b + j, c + j, bias, residual ? residual + j : NULL};
-            if (t->taps) column_tile(t, &at, t->taps, rows);
-            else column_tile(t, &at, NULL, rows);
+            column_tile(t, &at, rows);
         }
         c += rows * t->c_row;
         if (bias) bias += rows;

@@ -18,7 +18,11 @@ extern const hn_ext_impl hn_ext_matmul_f32;
  * lies. */
 extern const hn_ext_impl hn_ext_matmul_skinny;
 /* f64, blocked; small products are unsupported. */
+#ifdef HN_EXT_WITHOUT_MATMUL_F64
+#define hn_ext_matmul_f64 hn_ext_absent
+#else
 extern const hn_ext_impl hn_ext_matmul_f64;
+#endif
 /* f64, integers and bool: rows in parallel, no blocks. */
 extern const hn_ext_impl hn_ext_matmul_plain;
 #endif

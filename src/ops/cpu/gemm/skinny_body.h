@@ -4,6 +4,12 @@
  * There is no use in laying out the matrix anew: each of its elements serves a few multiplications
  * only. What counts is how it streams by: few rows at a time, in pieces that are long. */
 
+#ifdef HN_EXT_WITHOUT_HALF
+enum { SKINNY_TAKES_BF16 = 0 };
+#else
+enum { SKINNY_TAKES_BF16 = 1 };
+#endif
+
 /* Elements of the matrix: its element `at` and those after it. */
 HN_INLINE vec skinny_load(const void *b, int64_t at, const bool is_bf16) {
     if (!is_bf16) return vec_load((const float *)b + at);
@@ -55,7 +61,7 @@ HN_INLINE void dots_block(const hn_ext_skinny *f, const skinny_place at, const i
     }
 }
 
-/* Four rows of a at a time, with as many rows of b as there are registers for. */
+/* Four rows of a at a time. */
 HN_INLINE void dots_rows(const hn_ext_skinny *f, int64_t j, const int count, const bool is_bf16) {
     for (int64_t r = 0; r < f->rows; r += 4) {
         const skinny_place at = {f->a + r * f->a_row, j * f->b_row, f->out + r * f->out_row + j};
@@ -68,16 +74,20 @@ HN_INLINE void dots_rows(const hn_ext_skinny *f, int64_t j, const int count, con
     }
 }
 
+/* As many rows of b as there are registers for. */
 HN_INLINE void dots_all(const hn_ext_skinny *f, const bool is_bf16) {
     int64_t j = 0;
-    if (f->rows <= 2)
-        for (; j + 4 <= f->cols; j += 4) dots_rows(f, j, 4, is_bf16);
+    for (; f->rows <= 2 && j + 4 <= f->cols; j += 4) {
+        const skinny_place at = {f->a, j * f->b_row, f->out + j};
+        if (f->rows == 2) dots_block(f, at, 2, 4, is_bf16);
+        else if (f->rows == 1) dots_block(f, at, 1, 4, is_bf16);
+    }
     for (; j + 2 <= f->cols; j += 2) dots_rows(f, j, 2, is_bf16);
     for (; j < f->cols; j++) dots_rows(f, j, 1, is_bf16);
 }
 
 static void dots(const hn_ext_skinny *f) {
-    if (f->b_is_bf16) dots_all(f, true);
+    if (SKINNY_TAKES_BF16 && f->b_is_bf16) dots_all(f, true);
     else dots_all(f, false);
 }
 
@@ -149,6 +159,6 @@ HN_INLINE void combine_all(const hn_ext_skinny *f, const bool is_bf16) {
 }
 
 static void combine(const hn_ext_skinny *f) {
-    if (f->b_is_bf16) combine_all(f, true);
+    if (SKINNY_TAKES_BF16 && f->b_is_bf16) combine_all(f, true);
     else combine_all(f, false);
 }

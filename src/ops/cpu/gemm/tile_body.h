@@ -55,7 +55,7 @@ HN_INLINE void tile_block_apply_epilogue(hn_epilogue epilogue, vec8 r[8]) {
     _Pragma("GCC unroll 8") for (int j = 0; j < 8; j++) * (vec8_unaligned *)(lanes + j * 8) = r[j];
     if (epilogue == HN_EPILOGUE_RELU)
         for (int l = 0; l < 64; l += HN_LANES) vec_store(lanes + l, vec_relu(vec_load(lanes + l)));
-    else if (epilogue == HN_EPILOGUE_HARDSWISH)
+    else if (HN_EXT_HAS_EPILOGUE(HN_EPILOGUE_HARDSWISH) && epilogue == HN_EPILOGUE_HARDSWISH)
         for (int l = 0; l < 64; l += HN_LANES)
             vec_store(lanes + l, vec_hardswish(vec_load(lanes + l)));
     else epilogue_rows(epilogue, lanes, 1, 0, 64);
@@ -159,7 +159,7 @@ HN_INLINE void acc_apply_epilogue(vec acc[][2], hn_epilogue e, const int rows, c
     if (e == HN_EPILOGUE_RELU) {
         _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++)
             _Pragma("GCC unroll 2") for (int v = 0; v < vecs; v++) acc[i][v] = vec_relu(acc[i][v]);
-    } else if (e == HN_EPILOGUE_HARDSWISH) {
+    } else if (HN_EXT_HAS_EPILOGUE(HN_EPILOGUE_HARDSWISH) && e == HN_EPILOGUE_HARDSWISH) {
         _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++) {
             vec *x = acc[i];
             _Pragma("GCC unroll 2") for (int v = 0; v < vecs; v++) x[v] = vec_hardswish(x[v]);
