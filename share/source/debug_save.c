@@ -35,12 +35,13 @@ static int open_folder(model *m) {
     struct debug *d = m->debug;
     char wanted[600], path[640];
     int file = -1;
-    if (!*d->wanted.folder) return fail(m, "saving tensors needs a folder: save,to=DIR");
-    snprintf(wanted, sizeof wanted, "%s", d->wanted.folder);
+    if (!d->wanted.to) return fail(m, "saving tensors needs a folder: save,to=DIR");
+    snprintf(wanted, sizeof wanted, "%s", d->wanted.to);
+    snprintf(d->folder, sizeof d->folder, "%s", wanted);
     for (int k = 1; file < 0 && k < 1000; k++) {
-        if (k > 1) snprintf(d->wanted.folder, sizeof d->wanted.folder, "%.590s.%d", wanted, k);
-        make_folders(d->wanted.folder);
-        snprintf(path, sizeof path, "%s/manifest.json", d->wanted.folder);
+        if (k > 1) snprintf(d->folder, sizeof d->folder, "%.590s.%d", wanted, k);
+        make_folders(d->folder);
+        snprintf(path, sizeof path, "%s/manifest.json", d->folder);
         file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (file < 0 && errno != EEXIST)
             return fail(m, "cannot save tensors: cannot create '%.400s': %s", path,
@@ -150,16 +151,18 @@ static void put_dims(FILE *out, const char *key, uint32_t rank, const int64_t *d
 }
 
 static bool add_entry(const model *m, const debug_tensor *t, const char *name) {
+    static const char *const whens[] = {"input", "before", "after"};
     struct debug *d = m->debug;
     const debug_operand *o = t->operand;
     FILE *out = d->manifest;
     if (fseek(out, d->end, SEEK_SET) != 0) return false;
-    fprintf(out, "%s{\"call\": %" PRIu64 ", \"step\": %u", d->entries++ ? ",\n" : "\n", m->calls,
-            t->step->number);
-    put_text(out, "when", t->is_after ? "after" : "before");
-    put_text(out, "kernel", t->step->name);
-    put_text(out, "kernel_node", t->step->node);
-    put_text(out, "source", t->step->source);
+    const bool has_step = t->when != DEBUG_INPUT;
+    fprintf(out, "%s{\"call\": %" PRIu64, d->entries++ ? ",\n" : "\n", m->calls);
+    if (has_step) fprintf(out, ", \"step\": %u", t->step->number);
+    put_text(out, "when", whens[t->when]);
+    put_text(out, "kernel", has_step ? t->step->name : "");
+    put_text(out, "kernel_node", has_step ? t->step->node : "");
+    put_text(out, "source", has_step ? t->step->source : "");
     fprintf(out, ", \"operand\": \"b%u\"", o->buffer);
     put_text(out, "name", o->name);
     put_text(out, "node", o->node);
@@ -181,10 +184,10 @@ static bool save(const model *m, const debug_tensor *t, const uint8_t *elements,
     const uint64_t digest = digest_of(elements, bytes);
     char name[128], path[800];
     const bool is_known =
-        !t->is_after && last->number && last->call == m->calls && last->digest == digest;
+        t->when != DEBUG_AFTER && last->number && last->call == m->calls && last->digest == digest;
     const uint64_t number = is_known ? last->number : ++d->saved;
     name_file(number, t->operand, name, sizeof name);
-    snprintf(path, sizeof path, "%s/%s", d->wanted.folder, name);
+    snprintf(path, sizeof path, "%s/%s", d->folder, name);
     if (!is_known && !write_file(path, t, elements, bytes)) return false;
     *last = (debug_file){m->calls, digest, number};
     return add_entry(m, t, name);

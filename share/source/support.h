@@ -271,15 +271,21 @@ typedef struct debug_operand {
 } debug_operand;
 
 typedef struct debug_step {
-    const char *name, *node, *source;
+    const char *name, *node, *source; /* node: the last one that it does */
     uint32_t number, first, operands; /* among the steps of the program; of debug_operands */
+    uint32_t first_node, nodes;       /* of debug_nodes: all that it does */
+    const char *kind;                 /* "kernel ", "extern "; of others the name says it */
+    const char *form;                 /* of a step with several variants: this one's; "" */
+    bool is_remote;                   /* the device runs it */
 } debug_step;
 
-/* Around each call: its number, and where the tensors of its operands begin. */
+/* Around each step: its number, and where the tensors of its operands begin. */
 #ifdef MODEL_DEBUG
 extern const debug_operand debug_operands[];
 extern const debug_step debug_steps[];
-extern const uint32_t debug_buffers; /* numbers are below it */
+extern const char *const debug_nodes[];
+extern const uint32_t debug_inputs[]; /* the buffer of each input; 0: no call reads it */
+extern const uint32_t debug_buffers;  /* numbers are below it */
 int debug_begin(model *m, uint32_t step, void *const *data);
 int debug_end(model *m, uint32_t step, void *const *data);
 void debug_close(model *m);

@@ -1,5 +1,5 @@
 /* source_debug.c: what the debugger of an emitted project (share/source/debug.c) knows of the steps:
- * marks around each call, which are nothing unless the project is built with DEBUG=1, and a table. */
+ * marks around each, which are nothing unless the project is built with DEBUG=1, and a table. */
 #include "wrapper/names.h"
 #include "wrapper/source_impl.h"
 
@@ -9,7 +9,20 @@ static bool is_call(const hn_line *line) {
     return line->kind == HN_LINE_KERNEL || line->kind == HN_LINE_EXTERN;
 }
 
-/* The row of a call in the table: the variants of a line have one each. */
+/* The tensors of any step, in the order of the runtime's hooks. */
+static uint32_t operand_count(const hn_line *line) {
+    if (line->kind == HN_LINE_COPY) return 2;
+    return line->kind == HN_LINE_ZERO ? 1 : line->operand_count;
+}
+
+static hn_woperand operand_at(const source_printer *p, const hn_line *line, uint32_t k) {
+    if (line->kind != HN_LINE_COPY && line->kind != HN_LINE_ZERO) return line->operands[k];
+    const hn_wbuf buffer = k ? line->from : line->buffer;
+    return (hn_woperand){
+        .buffer = buffer, .dtype = p->w->buffers.items[buffer].dtype, .written = k == 0};
+}
+
+/* The row of a step in the table: the variants of a line have one each. */
 static void put_call(source_printer *p, const hn_line *line, uint32_t pick) {
     PUTS("%u", p->next_call);
     if (line->variant_count) PUTS(" + (uint32_t)n[%u]", pick);
@@ -20,13 +33,13 @@ void hn_source_debug_begin(source_printer *p, const hn_line *line) {
     hn_source_indent(p);
     hn_strbuf_puts(p->out, "STEP_BEGIN(");
     put_call(p, line, p->first_pick + p->next_pick);
-    for (uint32_t k = 0; k < line->operand_count; k++) {
-        const hn_wbuf buffer = line->operands[k].buffer;
+    for (uint32_t k = 0; k < operand_count(line); k++) {
+        const hn_wbuf buffer = operand_at(p, line, k).buffer;
         hn_strbuf_puts(p->out, ", ");
         if (buffer) hn_source_address(p, hn_wrapper_root(p->w, buffer), 0, 1);
         else hn_strbuf_puts(p->out, "NULL");
     }
-    hn_strbuf_puts(p->out, line->operand_count ? ");\n" : ", NULL);\n");
+    hn_strbuf_puts(p->out, operand_count(line) ? ");\n" : ", NULL);\n");
 }
 
 void hn_source_debug_end(source_printer *p, const hn_line *line, uint32_t pick) {
@@ -35,6 +48,17 @@ void hn_source_debug_end(source_printer *p, const hn_line *line, uint32_t pick) 
     put_call(p, line, pick);
     hn_strbuf_puts(p->out, ");\n");
     p->next_call += hn_line_variants(line);
+}
+
+void hn_source_debug_mark(source_printer *p, const hn_line *line) {
+    hn_source_indent(p);
+    hn_strbuf_puts(p->out, "{\n");
+    p->depth++;
+    hn_source_debug_begin(p, line);
+    hn_source_debug_end(p, line, 0);
+    p->depth--;
+    hn_source_indent(p);
+    hn_strbuf_puts(p->out, "}\n");
 }
 
 /* ---- who writes what ---- */
@@ -143,11 +167,28 @@ static void put_operand(source_printer *p, const hn_woperand *o, bool is_partial
 static void put_name(source_printer *p, const hn_line *line, uint32_t variant) {
     if (line->kind == HN_LINE_KERNEL)
         hn_source_string(p->out, p->w->kernels.items[hn_line_kernel(line, variant)].name);
-    else hn_source_string(p->out, hn_str_of(hn_wextern_names[line->extern_kind]));
+    else if (line->kind == HN_LINE_EXTERN)
+        hn_source_string(p->out, hn_str_of(hn_wextern_names[line->extern_kind]));
+    else hn_source_string(p->out, hn_str_of(hn_wline_kind_name(line->kind)));
 }
 
-static void put_step(source_printer *p, uint32_t at, uint32_t variant, uint32_t number,
-                     uint32_t first) {
+/* A line of a call: which step it is, and where its operands and nodes begin. */
+typedef struct step_place {
+    uint32_t number, operand, node;
+} step_place;
+
+static uint32_t node_count(const hn_line *line) {
+    uint32_t count;
+    hn_line_origins(line, &count);
+    return count;
+}
+
+static const char *kind_of(const hn_line *line) {
+    if (line->kind == HN_LINE_KERNEL) return "kernel ";
+    return line->kind == HN_LINE_EXTERN ? "extern " : "";
+}
+
+static void put_step(source_printer *p, uint32_t at, uint32_t variant, const step_place *place) {
     const hn_line *line = &p->w->lines.items[at];
     const hn_origin origin = hn_source_origin(p->w, line->origin);
     hn_strbuf_puts(p->out, "    {");
@@ -156,21 +197,48 @@ static void put_step(source_printer *p, uint32_t at, uint32_t variant, uint32_t 
     hn_source_string(p->out, origin.node);
     hn_strbuf_puts(p->out, ", ");
     hn_source_string(p->out, origin.source);
-    PUTS(", %u, %u, %u},\n", number, first, line->operand_count);
+    PUTS(", %u, %u, %u, %u, %u, \"%s\", ", place->number, place->operand, operand_count(line),
+         place->node, node_count(line), kind_of(line));
+    hn_source_string(p->out,
+                     line->variant_count ? hn_line_launch(line, variant, 0).form : HN_STR(""));
+    PUTS(", %d},\n", hn_line_device(p->w, line) != HN_DEVICE_CPU);
+}
+
+/* The nodes of all steps, one behind the other. */
+static void put_nodes(source_printer *p) {
+    hn_strbuf_puts(p->out, "const char *const debug_nodes[] = {");
+    for (uint32_t at = 0; at < p->w->lines.count; at++) {
+        const hn_line *line = &p->w->lines.items[at];
+        uint32_t count;
+        const uint32_t *origins = hn_line_origins(line, &count);
+        for (uint32_t k = 0; hn_line_is_step(line->kind) && k < count; k++) {
+            hn_strbuf_puts(p->out, k ? ", " : "\n    ");
+            hn_source_string(p->out, hn_source_origin(p->w, origins[k]).node);
+            if (k + 1 == count) hn_strbuf_putc(p->out, ',');
+        }
+    }
+    hn_strbuf_puts(p->out, "\n    \"\",\n};\n");
+}
+
+static void put_inputs(source_printer *p) {
+    hn_strbuf_puts(p->out, "const uint32_t debug_inputs[] = {");
+    for (uint32_t k = 0; k < p->w->inputs.count; k++)
+        PUTS("%u, ", p->w->inputs.items[k].is_scalar ? 0 : p->w->inputs.items[k].buffer);
+    hn_strbuf_puts(p->out, "0};\n");
 }
 
 static const char none[] = "    {0, \"\", \"\", 0, 0, 0, 0, 0, 0, {{0, 0}}},\n";
 
 hn_status hn_source_debug_table(source_printer *p) {
-    uint32_t first = 0, number = 0;
+    step_place place = {0};
     writers all;
     HN_TRY(find_writers(p, &all));
     hn_strbuf_puts(p->out, "#ifdef MODEL_DEBUG\nconst debug_operand debug_operands[] = {\n");
     for (uint32_t at = 0; at < p->w->lines.count; at++) {
         const hn_line *line = &p->w->lines.items[at];
-        for (uint32_t k = 0; is_call(line) && k < line->operand_count; k++) {
-            const hn_woperand *o = &line->operands[k];
-            if (o->buffer) put_operand(p, o, follow(&all, hn_wrapper_root(p->w, o->buffer), at));
+        for (uint32_t k = 0; hn_line_is_step(line->kind) && k < operand_count(line); k++) {
+            const hn_woperand o = operand_at(p, line, k);
+            if (o.buffer) put_operand(p, &o, follow(&all, hn_wrapper_root(p->w, o.buffer), at));
             else hn_strbuf_puts(p->out, none);
         }
     }
@@ -178,13 +246,16 @@ hn_status hn_source_debug_table(source_printer *p) {
     hn_strbuf_puts(p->out, "};\nconst debug_step debug_steps[] = {\n");
     for (uint32_t at = 0; at < p->w->lines.count; at++) {
         const hn_line *line = &p->w->lines.items[at];
-        if (is_call(line)) {
-            for (uint32_t v = 0; v < hn_line_variants(line); v++) put_step(p, at, v, number, first);
-            first += line->operand_count;
+        if (hn_line_is_step(line->kind)) {
+            for (uint32_t v = 0; v < hn_line_variants(line); v++) put_step(p, at, v, &place);
+            place.operand += operand_count(line);
+            place.node += node_count(line);
+            place.number++;
         }
-        number += hn_line_is_step(line->kind);
     }
-    hn_strbuf_puts(p->out, "    {\"\", \"\", \"\", 0, 0, 0},\n};\n");
+    hn_strbuf_puts(p->out, "    {\"\", \"\", \"\", 0, 0, 0, 0, 0, \"\", \"\", 0},\n};\n");
+    put_nodes(p);
+    put_inputs(p);
     PUTS("const uint32_t debug_buffers = %u;\n#endif\n\n", (unsigned)p->w->buffers.count);
     return NULL;
 }

@@ -102,10 +102,12 @@ void hn_source_device_tables(source_printer *p);
 void hn_source_device_kernel(source_printer *p, const hn_line *line);
 void hn_source_device_extern(source_printer *p, const hn_line *line);
 
-/* source_debug.c: marks around a call, and the table that belongs to them. */
+/* source_debug.c: marks around a step, and the table that belongs to them. */
 void hn_source_debug_begin(source_printer *p, const hn_line *line);
 /* `pick`: the number that says which variant of the line runs. */
 void hn_source_debug_end(source_printer *p, const hn_line *line, uint32_t pick);
+/* Both, in front of a step that writes to no tensor, in a block of their own. */
+void hn_source_debug_mark(source_printer *p, const hn_line *line);
 hn_status hn_source_debug_table(source_printer *p) HN_MUST_USE;
 
 #endif

@@ -191,7 +191,21 @@ static void put_zero(source_printer *p, const hn_line *line) {
     hn_strbuf_puts(p->out, is_of_host ? ");\n" : "));\n");
 }
 
+static void put_memory(source_printer *p, const hn_line *line) {
+    begin_line(p);
+    hn_strbuf_puts(p->out, "{\n");
+    p->depth++;
+    hn_source_debug_begin(p, line);
+    if (line->kind == HN_LINE_COPY) put_copy(p, line);
+    else put_zero(p, line);
+    hn_source_debug_end(p, line, 0);
+    p->depth--;
+    begin_line(p);
+    hn_strbuf_puts(p->out, "}\n");
+}
+
 static void put_assert(source_printer *p, const hn_line *line) {
+    hn_source_debug_mark(p, line);
     const uint32_t element = fetch_element(p, &line->operands[0]);
     begin_line(p);
     hn_strbuf_puts(p->out, "if (!*(");
@@ -207,6 +221,7 @@ static hn_status put_define(source_printer *p, const hn_line *line) {
     uint32_t symbol;
     if (!hn_wsymbols_find(&p->numbering->symbols, line->symbol, &symbol))
         return HN_ERROR(HN_INTERNAL, "a line defines a symbol that nobody has listed");
+    hn_source_debug_mark(p, line);
     const uint32_t element = fetch_element(p, &line->operands[0]);
     begin_line(p);
     PUTS("TRY(define_%u(m, number_at(", symbol - p->first_late);
@@ -223,6 +238,7 @@ static hn_status put_cond(source_printer *p, uint32_t at) {
     const hn_line *line = &p->w->lines.items[at];
     const uint32_t otherwise = at + 1 + line->then_count;
     const bool has_otherwise = hn_wrapper_count_steps(p->w, otherwise, line->otherwise_count) > 0;
+    hn_source_debug_mark(p, line);
     const uint32_t element = fetch_element(p, &line->operands[0]);
     begin_line(p);
     hn_strbuf_puts(p->out, "if (*(");
@@ -264,6 +280,7 @@ static hn_status put_loop(source_printer *p, uint32_t at) {
     const hn_line *line = &p->w->lines.items[at];
     const uint32_t body = at + 1 + line->then_count, end = body + line->otherwise_count;
     const uint32_t depth = p->depth;
+    hn_source_debug_mark(p, line);
     begin_line(p);
     if (line->rounds) {
         PUTS("for (int64_t r%u = 0, r%u_end = ", depth, depth);
@@ -312,7 +329,8 @@ static void put_call(source_printer *p, const hn_line *line) {
     hn_strbuf_puts(p->out, "}\n");
 }
 
-static void put_wait(source_printer *p) {
+static void put_wait(source_printer *p, const hn_line *line) {
+    hn_source_debug_mark(p, line);
     begin_line(p);
     hn_strbuf_puts(p->out, "TRY(device_wait(m));\n");
 }
@@ -328,13 +346,13 @@ static hn_status put_line(source_printer *p, uint32_t at) {
     case HN_LINE_VIEW: return NULL;
     case HN_LINE_KERNEL:
     case HN_LINE_EXTERN: put_call(p, line); return NULL;
-    case HN_LINE_COPY: put_copy(p, line); return NULL;
-    case HN_LINE_ZERO: put_zero(p, line); return NULL;
+    case HN_LINE_COPY:
+    case HN_LINE_ZERO: put_memory(p, line); return NULL;
     case HN_LINE_ASSERT: put_assert(p, line); return NULL;
     case HN_LINE_DEFINE: return put_define(p, line);
     case HN_LINE_COND: return put_cond(p, at);
     case HN_LINE_LOOP: return put_loop(p, at);
-    case HN_LINE_WAIT: put_wait(p); return NULL;
+    case HN_LINE_WAIT: put_wait(p, line); return NULL;
     }
     return HN_ERROR(HN_UNSUPPORTED, "a line of kind %d has no form in C yet", (int)line->kind);
 }

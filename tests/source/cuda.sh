@@ -195,7 +195,7 @@ memory() {
 debug_project() { make_texts && build_project DEBUG=1; }
 debug_stats() {
     HENRY_DEBUG_TENSORS=stats libraries run "${inputs[@]}" "${expected[@]}" 2>"$work/stats" || { cat "$work/stats"; return 1; }
-    grep -q "after b.*mean" "$work/stats"
+    grep -q "kernel .* on cuda:0.*after b.*mean" "$work/stats" && grep -q "define on cuda:0" "$work/stats"
 }
 
 for name in ${*:-mlp gpt2_tiny digits_cnn train_step_mlp adamw_step rms_norm_backward bf16 data loops}; do values "$name"; done

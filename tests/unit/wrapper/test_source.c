@@ -81,8 +81,9 @@ TEST(copies_asserts_and_branches) {
              "  output tensor \"tail\" : f32[s0 - 1, 4] strides [4, 1] in b5\n"
              "}\n",
              "memmove(m->blocks[0], m->inputs[0], (size_t)n_min(", "/* a comment",
-             "} else {\n        memmove(m->blocks[0], m->blocks[1], ",
-             "if (*(m->workspace.bytes + 0)) {",
+             "} else {\n        {\n            STEP_BEGIN(4, m->blocks[0], m->blocks[1]);\n"
+             "            memmove(m->blocks[0], m->blocks[1], ",
+             "{\"assert\", ", "{\"cond\", ", "{\"copy\", ", "if (*(m->workspace.bytes + 0)) {",
              "assertion failed: %s\", \"node ''\", \"must \\\"hold\\\"\");",
              "TRY(kernel_run(m, hn_k0, b, p, 1, ", "TRY(take_block(m, 0, ",
              "block_outputs[] = {0, -1, -1}"); /* two results lie in the second block */
@@ -139,8 +140,9 @@ TEST(lines_of_a_device) {
         "TRY(device_copy_out(m, m->workspace.bytes + ", "TRY(device_wait(m));",
         "TRY(extern_run(m, &f, b, p));", "uint8_t e1[8] = {0};",
         "TRY(device_read(m, e1, m->device_workspace.bytes + ", "if (!*(e1)) return fail(m, ",
-        "if (*(e2)) {\n        TRY(device_copy_in(m, m->blocks[0], m->workspace.bytes + ",
-        "    } else {\n        TRY(device_copy(m, m->blocks[0], m->device_workspace.bytes + ",
+        "if (*(e2)) {\n        {\n            STEP_BEGIN(7, m->blocks[0], ",
+        "            TRY(device_copy_in(m, m->blocks[0], m->workspace.bytes + ",
+        "            TRY(device_copy(m, m->blocks[0], m->device_workspace.bytes + ",
         "TRY(device_block(m, 0, ", "TRY(device_reserve(m, &m->device_workspace, ",
         "static const char *const targets[] = {\"sm_90a\", NULL};", "{\"hn_k1\", 1},",
         "remote_inputs[] = {1, 0}", "remote_outputs[] = {1, 0}", ".externs = 1,",
@@ -172,8 +174,8 @@ TEST(variants) {
         " = 1;\n    else if (", " >= 10 && ", " != UNDEFINED && ", " <= 64) n[", "    else n[",
         "{ /* r */", "} else { /* c */",
         "void *const b[] = {m->inputs[0], m->inputs[0], m->workspace.bytes + ",
-        "kernel_run(m, columns, b, NULL, 0, 4, ", "STEP_BEGIN(0 + (uint32_t)n[",
-        "STEP_END(2 + (uint32_t)n[", "{\"columns\", \"\", \"\", ");
+        "kernel_run(m, columns, b, NULL, 0, 4, ", "STEP_BEGIN(1 + (uint32_t)n[",
+        "STEP_END(3 + (uint32_t)n[", "{\"columns\", \"\", \"\", ");
 }
 
 TEST(variants_of_a_device) {
