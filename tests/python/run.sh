@@ -10,7 +10,7 @@ models=${HENRY_TEST_MODELS:-$root/../shared}/models
 python=${PYTHON:-python3}
 work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
-passed=0 failed=0
+passed=0 failed=0 skipped=0
 export PYTHONPATH=$root/python HENRY_CACHE_DIR=${HENRY_CACHE_DIR:-$work/cache}
 
 if ! "$python" -c ''; then
@@ -18,10 +18,14 @@ if ! "$python" -c ''; then
     echo "skipped: there is no $python"; echo "0 passed, 0 failed, 1 skipped"; exit 0
 fi
 has_torch=$("$python" -c 'import torch' 2>/dev/null && echo 1)
+[ "$has_torch" ] || echo "skipped, for each program: torch.fx; there is no PyTorch for $python (PYTHON=... names another)"
 
 report() {
     if [ "$1" = 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAILED $2"; fi
 }
+
+# False, and counted, without PyTorch.
+needs_torch() { [ "$has_torch" ] || { skipped=$((skipped + 1)); false; }; }
 
 # same NAME DIR: the results in DIR are those of the module.
 same() {
@@ -47,7 +51,7 @@ check() {
     "$build/henry" run "$model" "${inputs[@]}" -d "$work/module" -q
     "$python" -m henry.program "$work/project" "${inputs[@]}" -d "$work/lines" >/dev/null && same "$name" "$work/lines"
     report $? "$name: line by line"
-    [ -z "$has_torch" ] && return
+    needs_torch || return
     "$python" tests/python/fx.py "$work/project" "$work/fx" "$@" && same "$name" "$work/fx"
     report $? "$name: torch.fx"
 }
@@ -62,7 +66,7 @@ varied() {
     report $? "variants: schema"
     "$python" -m henry.program "$work/edited" "${inputs[@]}" -d "$work/lines" >/dev/null && same variants "$work/lines"
     report $? "variants: line by line"
-    [ -z "$has_torch" ] && return
+    needs_torch || return
     "$python" tests/python/fx.py "$work/edited" "$work/fx" "$@" && same variants "$work/fx"
     report $? "variants: torch.fx"
 }
@@ -74,7 +78,7 @@ zeroed() {
     report $? "zeroed: schema"
     "$python" -m henry.program "$work/edited" --input "$1" -d "$work/zeroed" >/dev/null && "$python" tests/python/zeroed.py "$work/edited" "$work/zeroed/output_0.npy"
     report $? "zeroed: line by line"
-    [ -z "$has_torch" ] && return
+    needs_torch || return
     "$python" tests/python/fx.py "$work/edited" "$work/zeroed_fx" "$1" && "$python" tests/python/zeroed.py "$work/edited" "$work/zeroed_fx/output_0.npy"
     report $? "zeroed: torch.fx"
 }
@@ -102,5 +106,5 @@ if [ -d "$models" ]; then
         check "$name" "$models/$name.pt2" $(ls "$dir"/input_*.npy | sort -V)
     done
 fi
-echo "$passed passed, $failed failed"
+if [ $skipped = 0 ]; then echo "$passed passed, $failed failed"; else echo "$passed passed, $failed failed, $skipped skipped"; fi
 [ $failed = 0 ]
