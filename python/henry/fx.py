@@ -7,7 +7,8 @@
 
 Every line of the program is a node: kernels and operations are calls of modules (`module.kernels`,
 `module.operations`), allocations and views are calls of the functions below, sizes are arithmetic, a conditional
-has a GraphModule for each branch. Weights are buffers of the module, those that the program changes among them.
+has a GraphModule for each branch. What a GPU has is a henry.device.Array, and its allocations are calls of
+`module.memory`; inputs, outputs and weights are tensors of the host. Weights are buffers of the module, those that the program changes among them.
 A node's meta["henry"] has the model's nodes that it does (`origins`)."""
 
 import json
@@ -17,6 +18,7 @@ import os
 import torch
 import torch.fx
 
+from henry import device
 from henry.graph import Node, build, map_nodes
 from henry.project import Project
 from henry.run import NUMBERS, solve, taken
@@ -51,11 +53,15 @@ def allocate(count, dtype, sizes, strides):
 
 def reuse(tensor, dtype, sizes, strides):
     """Another tensor in the memory of one that nobody reads any more."""
+    if isinstance(tensor, device.Array):
+        return device.Array(tensor.memory, dtype, dtype.itemsize, sizes, strides)
     memory = torch.empty(0, dtype=dtype).set_(tensor.untyped_storage())
     return memory.as_strided(sizes, strides, 0)
 
 
 def view(tensor, dtype, sizes, strides, offset):
+    if isinstance(tensor, device.Array):
+        return tensor.view(dtype, dtype.itemsize, sizes, strides, offset)
     memory = torch.empty(0, dtype=dtype).set_(tensor.untyped_storage())
     at = tensor.storage_offset() * tensor.dtype.itemsize // dtype.itemsize
     return memory.as_strided(sizes, strides, at + offset)
@@ -70,12 +76,35 @@ def clone(tensor):
 
 
 def copy(to, source):
-    count = min(_bytes_behind(to).numel(), _bytes_behind(source).numel())
-    _bytes_behind(to)[:count].copy_(_bytes_behind(source)[:count])
+    sides = isinstance(to, device.Array), isinstance(source, device.Array)
+    count = min(_room(to), _room(source))
+    if any(sides):
+        there = to if sides[0] else source
+        getattr(there.memory.device, device.MOVES[sides])(_address(to), _address(source), count)
+    else:
+        _bytes_behind(to)[:count].copy_(_bytes_behind(source)[:count])
 
 
 def zero(buffer):
-    _bytes_behind(buffer).zero_()
+    if isinstance(buffer, device.Array):
+        buffer.memory.device.zero(buffer)
+    else:
+        _bytes_behind(buffer).zero_()
+
+
+def to_host(array):
+    """A tensor of the host with the elements of one of a device."""
+    whole = torch.empty_strided(array.sizes, array.strides, dtype=array.dtype)
+    array.memory.device.copy_out(whole.data_ptr(), array.address, array.extent)
+    return clone(whole)
+
+
+def _room(tensor):
+    return tensor.room if isinstance(tensor, device.Array) else _bytes_behind(tensor).numel()
+
+
+def _address(tensor):
+    return tensor.address if isinstance(tensor, device.Array) else tensor.data_ptr()
 
 
 def _bytes_behind(tensor):
@@ -84,7 +113,8 @@ def _bytes_behind(tensor):
 
 
 def item(tensor, byte_offset, dtype):
-    return int(view(tensor, dtype, (), (), byte_offset // dtype.itemsize).item())
+    element = view(tensor, dtype, (), (), byte_offset // dtype.itemsize)
+    return int((to_host(element) if isinstance(element, device.Array) else element).item())
 
 
 def assign(to, content):
@@ -109,12 +139,12 @@ def loop(rounds, predicate, test, test_operands, body, body_operands):
 
 
 _FUNCTIONS = {**NUMBERS, "size": size, "input": laid_out, "allocate": allocate, "reuse": reuse, "view": view,
-              "free": free, "clone": clone, "copy": copy, "zero": zero, "item": item, "assign": assign, "cond": cond,
+              "free": free, "clone": clone, "copy": copy, "zero": zero, "item": item, "assign": assign, "cond": cond, "to_host": to_host,
               "solve": solve}
 
 
 def _addresses(operands):
-    return [o[0].data_ptr() + o[1] if o is not None else None for o in operands]
+    return [_address(o[0]) + o[1] if o is not None else None for o in operands]
 
 
 class Kernel(torch.nn.Module):
@@ -153,6 +183,68 @@ class Operation(torch.nn.Module):
                             params, where)
 
 
+class Allocate(torch.nn.Module):
+    """Memory of the device, and the tensor in it."""
+
+    def __init__(self, project):
+        super().__init__()
+        self.project = project
+
+    def forward(self, count, dtype, sizes, strides):
+        return device.Array(device.Memory(self.project.device, count), dtype, dtype.itemsize, sizes, strides)
+
+
+class ToDevice(torch.nn.Module):
+    """The bytes of a tensor in memory of the device."""
+
+    def __init__(self, project):
+        super().__init__()
+        self.project = project
+
+    def forward(self, tensor):
+        memory = device.Memory(self.project.device, _room(tensor))
+        self.project.device.copy_in(memory.address, tensor.data_ptr(), memory.count)
+        return device.Array(memory, tensor.dtype, tensor.dtype.itemsize, tensor.shape, tensor.stride())
+
+
+class Wait(torch.nn.Module):
+    """Until the device has done all before."""
+
+    def __init__(self, project):
+        super().__init__()
+        self.project = project
+
+    def forward(self):
+        self.project.device.wait()
+
+
+class Launch(torch.nn.Module):
+    """A kernel on the device, of one or several that compute the same."""
+
+    def __init__(self, project, step):
+        super().__init__()
+        self.project, self.step = project, step
+
+    def forward(self, variant, launches, operands, scratch, where):
+        self.project.device.launch(self.step, variant, launches, _addresses(operands),
+                                   None if scratch is None else scratch.address, where)
+
+
+class DeviceOperation(torch.nn.Module):
+    """An operation on the device: by a library, or by a kernel."""
+
+    def __init__(self, project, index, operation, dtypes):
+        super().__init__()
+        self.project, self.index, self.operation, self.dtypes = project, index, operation, dtypes
+
+    def forward(self, operands, params, step, variant, launches, scratch, where):
+        self.project.device.operation(self.index, self.operation, _addresses(operands), self.dtypes, params, step,
+                                      variant, launches, None if scratch is None else scratch.address, where)
+
+
+_MEMORY = {"device_allocate": ("allocate", Allocate), "to_device": ("to_device", ToDevice), "wait": ("wait", Wait)}
+
+
 # --- from the program's graph ---
 
 
@@ -162,6 +254,10 @@ class _Translator:
         self.root.kernels = torch.nn.Module()
         self.root.operations = torch.nn.Module()
         self.project = Project(folder, document)
+        if self.project.device:
+            self.root.memory = torch.nn.Module()
+            for name, kind in _MEMORY.values():
+                self.root.memory.add_module(name, kind(self.project))
         self.weights = self._map(folder, document)
 
     def _map(self, folder, document):
@@ -207,6 +303,15 @@ class _Translator:
             index, operation, operands, dtypes, constants = args[:5]
             self.root.operations.add_module(node.name, Operation(self.project, index, operation, dtypes, constants))
             return made.call_module(f"operations.{node.name}", argument((operands,) + args[5:]))
+        if op in _MEMORY:
+            return made.call_module(f"memory.{_MEMORY[op][0]}", argument(args))
+        if op == "launch":
+            self.root.kernels.add_module(node.name, Launch(self.project, args[0]))
+            return made.call_module(f"kernels.{node.name}", argument(args[1:]))
+        if op == "operation":
+            index, operation, operands, dtypes = args[:4]
+            self.root.operations.add_module(node.name, DeviceOperation(self.project, index, operation, dtypes))
+            return made.call_module(f"operations.{node.name}", argument((operands,) + args[4:]))
         if op == "cond":
             return self.conditional(made, node, argument)
         if op == "loop":

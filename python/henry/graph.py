@@ -122,7 +122,8 @@ class _Builder:
         self.symbols = {symbol["name"]: symbol for symbol in document["symbols"]}
         self.changed = {s["storage"] for s in document["weights"]["storages"] if s["is_changed"]}
         self.guards = list(document["guards"])
-        self.names, self.externs = {}, 0
+        # calls are counted apart: operations of the host, and of the device; launches
+        self.names, self.externs, self.operations, self.launches = {}, 0, 0, 0
 
     def unique(self, name):
         name = "".join(c if c.isalnum() else "_" for c in name)
@@ -167,19 +168,29 @@ class _Builder:
         if "value" in described:
             scope.add("check_value", given, self.scalar(scope, described))
             return
-        scope.buffers[described["buffer"]] = scope.add(
-            "input", given, *self.shape(scope, described), name=described["name"])
-        if described.get("donated"):  # results may be written there; the caller's tensor stays as it is
-            scope.buffers[described["buffer"]] = scope.add("clone", scope.buffers[described["buffer"]])
+        buffers = [b for b in self.program["buffers"] if b["kind"] == "input" and self.program["inputs"][b["source"]] is described]
+        tensor = scope.add("input", given, *self.shape(scope, described), name=described["name"])
+        for buffer in buffers:  # one for each device that reads it
+            if self.is_remote(buffer):
+                scope.buffers[buffer["id"]] = scope.add("to_device", tensor)
+            elif described.get("donated"):  # results may be written there; the caller's tensor stays as it is
+                scope.buffers[buffer["id"]] = scope.add("clone", tensor)
+            else:
+                scope.buffers[buffer["id"]] = tensor
 
     def scalar(self, scope, described):
         value = described["value"]
         return scope.expr(value) if described["value_kind"] == "int" else value
 
     def take_weight(self, scope, buffer):
-        scope.buffers[buffer["id"]] = scope.add(
+        weight = scope.add(
             "weight", buffer["source"], buffer.get("byte_offset", 0), *self.shape(scope, buffer),
             name=buffer.get("name") or "weight")
+        scope.buffers[buffer["id"]] = scope.add("to_device", weight) if self.is_remote(buffer) else weight
+
+    def is_remote(self, described):
+        """Of a buffer or a line: whether the device has it, or does it."""
+        return described.get("device", "cpu") != "cpu"
 
     def shape(self, scope, tensor):
         return tensor["dtype"], scope.exprs(tensor["sizes"]), scope.exprs(tensor["strides"])
@@ -201,12 +212,12 @@ class _Builder:
             method(scope, line)
 
     def line_comment(self, scope, line):
-        pass
+        scope.add("comment", line.get("text", ""), origins=self.origins(line))
 
     def line_allocate(self, scope, line):
         buffer = self.table[line["buffer"]]
         scope.buffers[buffer["id"]] = scope.add(
-            "allocate", scope.expr(buffer["bytes"]), *self.shape(scope, buffer),
+            "device_allocate" if self.is_remote(buffer) else "allocate", scope.expr(buffer["bytes"]), *self.shape(scope, buffer),
             name=buffer.get("name") or f"b{buffer['id']}")
 
     def root(self, buffer):
@@ -263,7 +274,40 @@ class _Builder:
         ranges = tuple((r["variant"], tuple((low, high) for low, high in r["in"])) for r in choose["ranges"])
         return scope.add("pick", scope.exprs(choose["sizes"]), ranges, choose["otherwise"])
 
+    def device_launch(self, scope, line, launch):
+        """Number and name of the kernel, operands by number (None: all), and how it is launched."""
+        takes = launch.get("takes")
+        return (launch["kernel"] - 1, self.kernels[launch["kernel"]], None if takes is None else tuple(takes),
+                scope.exprs(launch.get("params", ())), scope.expr(launch["extent"]), launch["threads"],
+                launch.get("shared_bytes", 0))
+
+    def scratch(self, scope, line):
+        return scope.buffers[line["workspace"]] if "workspace" in line else None
+
+    def line_device_kernel(self, scope, line):
+        variants = (line, *line.get("variants", ()))
+        scope.add("launch", self.launches, self.pick(scope, line) if len(variants) > 1 else 0,
+                  tuple(self.device_launch(scope, line, launch) for launch in variants),
+                  self.operands(scope, line), self.scratch(scope, line), self.where(line),
+                  name=self.kernels[line["kernel"]], origins=self.origins(line))
+        self.launches += 1
+
+    def line_device_extern(self, scope, line):
+        """By a library, or by the line's kernel where none does it."""
+        types = tuple(o["dtype"] if o else None for o in line["operands"])
+        has_kernel = "kernel" in line
+        scope.add("operation", self.operations, line["operation"], self.operands(scope, line), types,
+                  scope.exprs(line["params"]), self.launches, self.pick(scope, line) if "choose" in line else 0,
+                  tuple(self.device_launch(scope, line, launch) for launch in (line, *line.get("variants", ())))
+                  if has_kernel else (), self.scratch(scope, line), self.where(line), name=line["operation"],
+                  origins=self.origins(line))
+        self.operations += 1
+        self.launches += has_kernel
+
     def line_kernel(self, scope, line):
+        if self.is_remote(line):
+            self.line_device_kernel(scope, line)
+            return
         name = self.kernels[line["kernel"]]
         if "variants" in line:
             launches = tuple(self.launch(scope, line, launch) for launch in (line, *line["variants"]))
@@ -275,6 +319,9 @@ class _Builder:
                   self.where(line), name=name, origins=self.origins(line))
 
     def line_extern(self, scope, line):
+        if self.is_remote(line):
+            self.line_device_extern(scope, line)
+            return
         types = tuple(o["dtype"] if o else None for o in line["operands"])
         constants = tuple(self.is_constant(o) for o in line["operands"])
         scope.add("extern", self.externs, line["operation"], self.operands(scope, line), types,
@@ -293,7 +340,7 @@ class _Builder:
         scope.add("zero", scope.buffers[line["buffer"]])
 
     def line_wait(self, scope, line):
-        raise Unsupported("programs for devices other than the CPU")
+        scope.add("wait")
 
     def number(self, scope, line):
         operand = line["operands"][0]
@@ -337,6 +384,8 @@ class _Builder:
         """The tensor of an output. Memory that is not the output's alone is copied."""
         tensor = scope.add("view", scope.buffers[output["buffer"]], *self.shape(scope, output), 0,
                            name=output["name"] or "result")
+        if self.is_remote(self.table[output["buffer"]]):
+            return scope.add("to_host", tensor)
         is_own = self.table[self.root(output["buffer"])]["kind"] == "output" and not shared
         return tensor if is_own else scope.add("clone", tensor)
 
@@ -365,7 +414,9 @@ class _Builder:
 
 def build(document):
     """The graph of a program.json that json.load has read. Raises Unsupported."""
-    for buffer in document["program"]["buffers"]:
-        if buffer.get("device", "cpu") != "cpu":
-            raise Unsupported("programs for devices other than the CPU")
+    devices = {buffer.get("device", "cpu") for buffer in document["program"]["buffers"]} - {"cpu"}
+    if devices - {"cuda"}:
+        raise Unsupported(f"programs for '{(devices - {'cuda'}).pop()}'")
+    if devices and "," in document["target"]:
+        raise Unsupported("programs for several architectures of GPUs, as their launches differ; name one with --target")
     return _Builder(document).build()

@@ -15,6 +15,7 @@ import os
 import struct
 import sys
 
+from henry import device
 from henry.graph import build
 from henry.project import Project
 from henry.run import NUMBERS, check_value, taken, walk
@@ -67,7 +68,7 @@ class Runner:
                 file.seek(row["offset"])
                 ctypes.memmove(memory.address, file.read(row["bytes"]), row["bytes"])
                 self.weights[row["storage"]] = memory
-        own = ("size", "value", "check_value", "input", "weight", "allocate", "reuse", "view", "free", "kernel", "kernels", "extern", "copy", "zero", "item",
+        own = ("to_device", "to_host", "device_allocate", "launch", "operation", "wait", "size", "value", "check_value", "input", "weight", "allocate", "reuse", "view", "free", "kernel", "kernels", "extern", "copy", "zero", "item",
                "cond", "loop", "clone", "assign")
         self.functions = {**NUMBERS, **{name: getattr(self, name) for name in own}}
 
@@ -124,9 +125,13 @@ class Runner:
         return Array(Memory(count), dtype, sizes, strides)
 
     def reuse(self, array, dtype, sizes, strides):
+        if isinstance(array, device.Array):
+            return device.Array(array.memory, dtype, self.bytes_of[dtype], sizes, strides)
         return Array(array.memory, dtype, sizes, strides)
 
     def view(self, array, dtype, sizes, strides, offset):
+        if isinstance(array, device.Array):
+            return array.view(dtype, self.bytes_of[dtype], sizes, strides, offset)
         return Array(array.memory, dtype, sizes, strides, array.at + offset * self.bytes_of[dtype])
 
     def clone(self, array):
@@ -157,14 +162,56 @@ class Runner:
         self.project.extern(index, operation, self.addresses(operands), *rest)
 
     def copy(self, to, source):
-        ctypes.memmove(to.address, source.address, min(to.memory.count - to.at, source.memory.count - source.at))
+        sides = isinstance(to, device.Array), isinstance(source, device.Array)
+        move = {(False, False): ctypes.memmove}.get(sides) or getattr(self.project.device, device.MOVES[sides])
+        move(to.address, source.address, min(self.room(to), self.room(source)))
+
+    def room(self, array):
+        return array.room if isinstance(array, device.Array) else array.memory.count - array.at
 
     def zero(self, buffer):
+        if isinstance(buffer, device.Array):
+            self.project.device.zero(buffer)
+            return
         ctypes.memset(buffer.address, 0, buffer.memory.count - buffer.at)
 
     def item(self, array, byte_offset, dtype):
-        raw = ctypes.string_at(array.address + byte_offset, self.bytes_of[dtype])
-        return struct.unpack("<" + _NUMBER[dtype], raw)[0]
+        count = self.bytes_of[dtype]
+        raw = ctypes.create_string_buffer(count)
+        if isinstance(array, device.Array):
+            self.project.device.copy_out(ctypes.addressof(raw), array.address + byte_offset, count)
+        else:
+            ctypes.memmove(raw, array.address + byte_offset, count)
+        return struct.unpack("<" + _NUMBER[dtype], raw.raw)[0]
+
+    # --- a device ---
+
+    def device_allocate(self, count, dtype, sizes, strides):
+        return device.Array(device.Memory(self.project.device, count), dtype, self.bytes_of[dtype], sizes, strides)
+
+    def to_device(self, array):
+        """Memory of the device with the same bytes."""
+        count = array.memory.count - array.at
+        copy = self.device_allocate(count, array.dtype, array.sizes, array.strides)
+        self.project.device.copy_in(copy.address, array.address, count)
+        return copy
+
+    def to_host(self, array):
+        """A tensor of its own."""
+        whole = Array(Memory(array.extent), array.dtype, array.sizes, array.strides)
+        self.project.device.copy_out(whole.address, array.address, array.extent)
+        return self.clone(whole)
+
+    def launch(self, step, variant, launches, operands, scratch, where):
+        self.project.device.launch(step, variant, launches, self.addresses(operands),
+                                   scratch.address if scratch else None, where)
+
+    def operation(self, index, operation, operands, dtypes, params, step, variant, launches, scratch, where):
+        self.project.device.operation(index, operation, self.addresses(operands), dtypes, params, step, variant,
+                                      launches, scratch.address if scratch else None, where)
+
+    def wait(self):
+        self.project.device.wait()
 
     def cond(self, predicate, then, then_captured, otherwise, otherwise_captured):
         body, captured = (then, then_captured) if predicate else (otherwise, otherwise_captured)
@@ -260,6 +307,7 @@ def main(argv):
         if options.output_dir and content:
             os.makedirs(options.output_dir, exist_ok=True)
             npy_write(os.path.join(options.output_dir, f"{name}.npy"), *content)
+    runner.project.close()
 
 
 if __name__ == "__main__":

@@ -28,6 +28,10 @@ def require(value, text, where):
         raise ValueError(f"{where}: assertion failed: {text}")
 
 
+def comment(text):
+    """What the program says of the call behind it."""
+
+
 def check_value(given, value):
     if given is not None and given != value:
         raise ValueError(f"the model was exported with {value}, not {given}")
@@ -49,7 +53,7 @@ def taken(operands, takes):
 
 NUMBERS = {"add": operator.add, "sub": operator.sub, "mul": operator.mul, "floordiv": operator.floordiv,
            "mod": operator.mod, "min": min, "max": max, "guard": guard, "require": require,
-           "check_value": check_value, "value": int, "pick": pick}
+           "check_value": check_value, "comment": comment, "value": int, "pick": pick}
 
 
 def walk(graph, functions, given, captured=()):

@@ -130,6 +130,12 @@ static void release(model *m, memory *memory) {
     *memory = (struct memory){0};
 }
 
+int device_release(model *m, memory *memory) {
+    TRY(wait_for_all(m));
+    release(m, memory);
+    return 0;
+}
+
 static void release_list(model *m, memory *list, const uint8_t *is_here, uint32_t count) {
     for (uint32_t k = 0; list && k < count; k++)
         if (is_here[k]) release(m, &list[k]);
@@ -404,8 +410,13 @@ static void device_close(model *m) {
 
 /* --- runs --- */
 
-static int device_begin(model *m) {
+int device_enter(model *m) {
     ops->enter(m->device->queue);
+    return 0;
+}
+
+static int device_begin(model *m) {
+    TRY(device_enter(m));
     for (uint32_t k = 0; k < P->inputs; k++) {
         if (!P->places->inputs[k]) continue;
         TRY(device_reserve(m, &m->device_inputs[k], m->input_bytes[k]));
@@ -414,7 +425,7 @@ static int device_begin(model *m) {
     return 0;
 }
 
-static void device_end(model *m) { ops->leave(m->device->queue); }
+void device_leave(model *m) { ops->leave(m->device->queue); }
 
 int device_wait(model *m) { return wait_for_all(m); }
 
@@ -423,7 +434,7 @@ const device_calls device_cuda = {
     .close = device_close,
     .begin = device_begin,
     .wait = device_wait,
-    .end = device_end,
+    .end = device_leave,
     .copy_in = device_copy_in,
     .copy_out = device_copy_out,
     .copy = device_copy,

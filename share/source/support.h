@@ -240,6 +240,11 @@ typedef struct launch_facts {
 /* As `reserve` and `take_block`, of the device's memory. */
 int device_reserve(model *m, memory *memory, int64_t bytes);
 int device_block(model *m, uint32_t block, int64_t bytes);
+/* Waits for what may use it. */
+int device_release(model *m, memory *memory);
+/* Around calls of those below by others than model_run: the thread's context is the device's. */
+int device_enter(model *m);
+void device_leave(model *m);
 /* That of the device's copy of an input. */
 int device_input_block(model *m, uint32_t block, uint32_t input, int64_t bytes);
 /* Which target's code is used. */

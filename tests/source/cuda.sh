@@ -2,7 +2,7 @@
 # C projects of `henry compile --emit source --target sm_90a`, without a GPU. They run on a stand-in for the driver, which looks at the
 # order of calls, arguments and lifetimes (tests/support/cuda_standin.h). Their kernels are run by the CPU, from the text of the projects
 # (tests/support/cuda_on_cpu.c): results are near PyTorch's, within the tolerances of the example. Operations are done by stand-ins
-# of cuBLASLt and cuDNN, and once more by kernels. tests/source/gpu.sh is for a real GPU.
+# of cuBLASLt and cuDNN, and once more by kernels. Some run in Python, too, by python/henry. tests/source/gpu.sh is for a real GPU.
 #     tests/source/cuda.sh [MODEL]...
 set -u
 cd "$(dirname "$0")/../.." || exit 2
@@ -71,6 +71,36 @@ changes() {
     "$build/henry" run "$file" "${inputs[@]}" -d "$work/module" -q || return 1
     libraries run "${inputs[@]}" -n 1 -o "$work/out" >/dev/null || return 1
     for f in "$work"/module/mutated_*.npy; do cmp <(content "$f") <(content "$work/out/$(basename "$f")") || return 1; done
+}
+
+# same_arrays DIR: its output_K.npy and mutated_NAME.npy are those of the example, bit for bit.
+same_arrays() {
+    local f name
+    for f in "$work"/example/*.npy; do
+        name=$(basename "$f")
+        cmp <(content "$f") <(content "$1/${name/#out_/output_}") || return 1
+    done
+}
+
+# The project in Python, on the same driver: line by line from program.json, and by torch.fx where PyTorch is (PYTHON=...).
+python=${PYTHON:-python3} has_torch=""
+"$python" -c 'import torch' 2>/dev/null && has_torch=1
+lines() {
+    rm -rf "$work/example" "$work/lines"
+    mkdir "$work/example"
+    make -s -j2 -C "$folder" CFLAGS="$flags" libmodel.so && "$1" run "${inputs[@]}" -n 1 -o "$work/example" &&
+        PYTHONPATH=$PWD/python "$1" "$python" -m henry.program "$folder" "${inputs[@]}" -d "$work/lines" && same_arrays "$work/lines"
+}
+by_fx() {
+    local files=() f
+    for f in "${inputs[@]}"; do [ "$f" = -i ] || files+=("$f"); done
+    rm -rf "$work/fx"
+    PYTHONPATH=$PWD/python "$1" "$python" tests/python/fx.py "$folder" "$work/fx" "${files[@]}" && same_arrays "$work/fx"
+}
+# in_python NAME libraries|kernels: behind `values NAME`
+in_python() {
+    check "$1: line by line, $2" lines "$2"
+    if [ "$has_torch" ]; then check "$1: torch.fx, $2" by_fx "$2"; else skipped=$((skipped + 1)); fi
 }
 
 # array TYPE SHAPE BYTES: a .npy file
@@ -169,6 +199,7 @@ small() {
     check "an operand that is shifted" libraries "$work/shifted" "$folder/weights.bin"
     values mutate
     check "mutate: what changes" changes
+    in_python mutate libraries
     describe assert
     check "assert: the project is built" make_texts
     check "an assertion" says "assertion failed" libraries run
@@ -198,7 +229,14 @@ debug_stats() {
     grep -q "kernel .* on cuda:0.*after b.*mean" "$work/stats" && grep -q "define on cuda:0" "$work/stats"
 }
 
-for name in ${*:-mlp gpt2_tiny digits_cnn train_step_mlp adamw_step rms_norm_backward bf16 data loops}; do values "$name"; done
+for name in ${*:-mlp gpt2_tiny digits_cnn train_step_mlp adamw_step rms_norm_backward bf16 data loops}; do
+    values "$name"
+    # Operations by libraries and by kernels, casts, sizes that the data gives, loops.
+    case $name in
+    digits_cnn) in_python "$name" libraries; in_python "$name" kernels ;;
+    gpt2_tiny | bf16 | data | loops) in_python "$name" libraries ;;
+    esac
+done
 if [ $# = 0 ]; then memory; small; targets; code; fi
 echo "$passed passed, $failed failed, $skipped skipped"
 exit $((failed != 0))
