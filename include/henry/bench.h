@@ -23,6 +23,7 @@
 #define HENRY_BENCH_H
 
 #include "henry/abi/kernel_abi.h"
+#include "henry/module.h"
 #include "henry/status.h"
 #include "henry/tensor.h"
 
@@ -242,6 +243,45 @@ typedef struct hn_bench_subject {
 HN_API hn_status hn_bench_kernels(const hn_bench_options *options, const hn_bench_subject *subject,
                                   const hn_bench_kernel *kernels, uint32_t count,
                                   hn_bench_report **out_report) HN_MUST_USE;
+
+/* ---- programs that have several forms of their kernels ---- */
+
+/* Forms of a kernel at one set of sizes. */
+typedef struct hn_module_race {
+    const char *node;  /* that the kernel is named after */
+    const char *sizes; /* "s0=64 s1=8"; "": all its sizes are known */
+    uint32_t steps;    /* that do the same, and have what comes out */
+    /* names are those of forms, "rows stores=cached"; the order is that of the module's variants */
+    const hn_bench_report *report;
+    uint32_t was; /* which one ran at these sizes so far */
+} hn_module_race;
+
+typedef struct hn_module_tuning {
+    const hn_module_race *races;
+    uint32_t race_count;
+    uint32_t kernel_count; /* different ones that have several forms */
+    uint64_t timed_calls;
+    int64_t elapsed_ns;
+    bool is_complete;  /* the budget was enough */
+    const void *image; /* the bundle with other tables, and records of this tuning; not signed */
+    size_t image_len;
+} hn_module_tuning;
+
+typedef struct hn_module_tune_options {
+    int64_t budget_ns;             /* of all races together; 0: 30 seconds */
+    const hn_bench_options *bench; /* of each, but for its budget. NULL: defaults */
+} hn_module_tune_options;
+
+/* Lets the forms that a program was compiled with (hn_compile_options.forms_shipped, tuning records)
+ * race on this machine, on arguments that are made up: at the sizes of the export, and where its sizes
+ * differ from call to call at powers of four. Neither a compiler nor the model is needed. The module
+ * stays as it is: load the image to have what came out. Kernels are compared with each other: what the
+ * first form makes that runs is right. `options` may be NULL.
+ * Owns: the caller destroys the result. Errors: unsupported for a file of several programs, or one
+ * without such kernels; as hn_bench_kernels; out-of-memory. */
+HN_API hn_status hn_module_tune(hn_module *module, const hn_module_tune_options *options,
+                                hn_module_tuning **out) HN_MUST_USE;
+HN_API void hn_module_tuning_destroy(hn_module_tuning *tuning); /* NULL is allowed */
 
 /* "first", "budget": a word for logs and tables. "unknown" for other numbers. */
 HN_API const char *hn_bench_end_name(hn_bench_end end);

@@ -151,6 +151,10 @@ typedef struct hn_compile_options {
     /* called before the forms of a kernel are timed. NULL: no progress */
     hn_tune_progress_fn tune_progress;
     void *tune_progress_context;
+    /* The program has so many forms of each kernel, those that are expected to be the fastest at some
+     * size, and hn_module_tune chooses among them where it runs. 0, 1: only those that run; at most
+     * 32. A larger program: most of it is code */
+    int32_t forms_shipped;
 } hn_compile_options;
 
 typedef enum hn_cache_state { HN_CACHE_OFF, HN_CACHE_MISS, HN_CACHE_HIT } hn_cache_state;

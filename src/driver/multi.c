@@ -78,16 +78,38 @@ static hn_status make_choice(maker *m, hn_sym_choice *out) {
     return NULL;
 }
 
+/* Forms whose code is the same are one. */
+static bool is_there(const maker *m, const hn_kernel_code *code) {
+    for (uint32_t k = 0; k < m->count; k++)
+        if (memcmp(&m->codes[k].digest, &code->digest, sizeof code->digest) == 0 &&
+            m->codes[k].grain == code->grain)
+            return true;
+    return false;
+}
+
+static hn_status add_extras(maker *m, hn_sym_choice *choice) {
+    for (uint32_t k = 0; k < m->multi->extra_count && m->count < m->multi->most; k++) {
+        hn_variant found;
+        HN_TRY(hn_variant_named(m->of, &m->multi->extras[k], m->scratch, &found));
+        hn_kernel_code *code = &m->codes[m->count];
+        HN_TRY(hn_multi_print_form(m->of->target, &found, m->arena, m->scratch, code));
+        m->count += !is_there(m, code);
+    }
+    choice->head.variant_count = m->count;
+    return NULL;
+}
+
 hn_status hn_multi_print(const hn_variants_of *of, const hn_multi *multi, hn_arena *arena,
                          hn_arena *scratch, hn_kernel_code *out) {
     maker m = {.of = of, .multi = multi, .arena = arena, .scratch = scratch};
     const hn_choice *head = &multi->table->head;
     hn_sym_choice *choice;
     memset(m.numbers, 0xff, sizeof m.numbers);
-    HN_NEW(arena, m.codes, head->variant_count);
+    HN_NEW(arena, m.codes, head->variant_count + multi->extra_count);
     HN_NEW(arena, choice, 1);
     HN_TRY(add(&m, head->fallback));
     HN_TRY(make_choice(&m, choice));
+    HN_TRY(add_extras(&m, choice));
     *out = m.codes[0];
     if (m.count < 2) return NULL;
     out->variants = m.codes + 1;

@@ -44,6 +44,9 @@ static const char *forms_of(const hn_compile_options *given) {
     const char *forms = given->forms ? given->forms : getenv("HENRY_FORM");
     return forms ? forms : "";
 }
+static void put_shipped(const hn_options *o, const char *field, hn_strbuf *record) {
+    hn_record_add_i64(record, field, o->given->forms_shipped);
+}
 static void put_forms(const hn_options *o, const char *field, hn_strbuf *record) {
     hn_record_add(record, field, hn_str_of(forms_of(o->given)));
 }
@@ -114,6 +117,7 @@ static const hn_option_row rows[] = {
     {ROW(computed_weights_bytes), HN_OPTION_KEYED, "computed_weights_bytes", put_computed, ""},
     {ROW(cache_tag), HN_OPTION_KEYED, "tag", put_tag, ""},
     {ROW(forms), HN_OPTION_KEYED, "forms", put_forms, ""},
+    {ROW(forms_shipped), HN_OPTION_KEYED, "forms_shipped", put_shipped, ""},
     {ROW(tune), HN_OPTION_FREE, NULL, NULL, "the records that come of it are in the key: tuning"},
     {ROW(tuning), HN_OPTION_FREE, NULL, NULL, "what the file has is in the key: tuning"},
     {ROW(tune_budget_ns), HN_OPTION_FREE, NULL, NULL, "as tune"},
@@ -193,7 +197,7 @@ static hn_status check_memory(const hn_compile_options *o) {
     return NULL;
 }
 
-enum { RADIUS_MOST = 4 };
+enum { RADIUS_MOST = 4, SHIPPED_MOST = 32 };
 
 static hn_status check_tuning(const hn_compile_options *o) {
     if ((uint32_t)o->tune > HN_TUNE_AGAIN)
@@ -211,6 +215,9 @@ static hn_status check_tuning(const hn_compile_options *o) {
     if (o->tune_radius < 0 || o->tune_radius > RADIUS_MOST)
         return HN_ERROR(HN_INVALID_ARGUMENT, "'tune_radius' is %d, must be 0 to %d",
                         (int)o->tune_radius, RADIUS_MOST);
+    if (o->forms_shipped < 0 || o->forms_shipped > SHIPPED_MOST)
+        return HN_ERROR(HN_INVALID_ARGUMENT, "'forms_shipped' is %d, must be 0 to %d",
+                        (int)o->forms_shipped, SHIPPED_MOST);
     if (o->tune_hint_count && !o->tune_hints)
         return HN_ERROR(HN_INVALID_ARGUMENT, "'tune_hints' is NULL, but 'tune_hint_count' is %u",
                         o->tune_hint_count);

@@ -153,6 +153,34 @@ static hn_status choose_over_sizes(const hn_tunable *t, const hn_tuning_list *re
     return hn_choice_make(&times, scratch, out);
 }
 
+/* What a tuning of the program may choose among where it runs. */
+static void add_shipped(hn_driver *d, const hn_tunable *t, hn_multi *multi) {
+    const int32_t most = HN_OPT(&d->options, forms_shipped);
+    if (most < 2) return;
+    multi->extras = t->names;
+    multi->extra_count = t->set.count;
+    multi->most = (uint32_t)most;
+}
+
+/* Without a record: the forms that are expected to be the fastest run. */
+static hn_status ship(hn_driver *d, const hn_driver_level *level, const hn_kernel *kernel,
+                      hn_arena *scratch, hn_kernel_code *out, bool *out_is_known) {
+    hn_tunable t;
+    hn_choice_made made = {0};
+    HN_TRY(hn_tunable_identify(d, &level->target, kernel, scratch, &t));
+    if (!t.id.is_tunable) return NULL;
+    HN_TRY(hn_tunable_complete(&t, scratch));
+    hn_multi multi = {.names = &t.planned.name, .table = &made.table}, expected;
+    bool is_multi;
+    choose_one(&made);
+    HN_TRY(hn_multi_expect(&t.of, d->hints, scratch, &expected, &is_multi));
+    if (is_multi) multi = expected;
+    add_shipped(d, &t, &multi);
+    HN_TRY(hn_multi_print(&t.of, &multi, &d->arena, scratch, out));
+    *out_is_known = true;
+    return NULL;
+}
+
 static void mark_picked(hn_kernel_code *code) {
     code->is_picked = true;
     for (uint32_t v = 0; v < code->variant_count; v++) code->variants[v].is_picked = true;
@@ -166,6 +194,7 @@ static hn_status choose_form(hn_driver *d, const hn_tunable *t, const hn_tuning_
     hn_form_name names[HN_CHOICE_VARIANTS] = {r->forms[r->pick].form};
     hn_choice_made made = {0};
     hn_multi multi = {.names = names, .table = &made.table};
+    add_shipped(d, t, &multi);
     if (t->id.symbol_count) HN_TRY(choose_over_sizes(t, records, names, scratch, &made));
     else choose_one(&made);
     for (uint32_t k = 0; k < made.table.head.axis_count; k++)
@@ -198,12 +227,11 @@ static hn_status find(hn_driver *d, const hn_driver_level *level, const hn_tunab
     return hn_picks_find(&(hn_picks){.file = &d->picks->used}, &wanted, out, &place);
 }
 
-hn_status hn_driver_pick(hn_driver *d, const hn_driver_level *level, const hn_kernel *kernel,
-                         hn_arena *scratch, hn_kernel_code *out, bool *out_is_known) {
+static hn_status pick_by_records(hn_driver *d, const hn_driver_level *level,
+                                 const hn_kernel *kernel, hn_arena *scratch, hn_kernel_code *out,
+                                 bool *out_is_known) {
     hn_tunable t;
     hn_tuning_list found;
-    HN_TRY(hn_driver_force(d, level, kernel, scratch, out, out_is_known));
-    if (*out_is_known || !d->picks || !d->picks->used.count) return NULL;
     HN_TRY(hn_tunable_identify(d, &level->target, kernel, scratch, &t));
     if (!is_known(d, &t.id.digest)) return NULL;
     HN_TRY(hn_tunable_complete(&t, scratch));
@@ -216,4 +244,14 @@ hn_status hn_driver_pick(hn_driver *d, const hn_driver_level *level, const hn_ke
     for (uint32_t k = 0; k < found.count; k++)
         HN_TRY(hn_tuning_list_add(&d->picks->decided, &found.items[k]));
     return found.count ? choose_form(d, &t, &found, scratch, out, out_is_known) : NULL;
+}
+
+hn_status hn_driver_pick(hn_driver *d, const hn_driver_level *level, const hn_kernel *kernel,
+                         hn_arena *scratch, hn_kernel_code *out, bool *out_is_known) {
+    HN_TRY(hn_driver_force(d, level, kernel, scratch, out, out_is_known));
+    if (*out_is_known) return NULL;
+    if (d->picks && d->picks->used.count)
+        HN_TRY(pick_by_records(d, level, kernel, scratch, out, out_is_known));
+    if (*out_is_known || HN_OPT(&d->options, forms_shipped) < 2) return NULL;
+    return ship(d, level, kernel, scratch, out, out_is_known);
 }

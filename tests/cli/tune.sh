@@ -41,10 +41,19 @@ done <forms
 cmp -s 1.c 2.c || echo "two forms"
 "$HENRY" compile model.hnir --threads 1 --tuning none -o plain.hnb -q
 "$HENRY" inspect plain.hnb | grep -c "^tuning" || true
+# A bundle with several forms of its kernels, without a compiler: the tables and the records are others.
+"$HENRY" compile model.hnir --threads 1 --tuning none --forms 3 -o shipped.hnb -q
+HENRY_CC=none PATH=/nonexistent "$HENRY" tune shipped.hnb --threads 1 --budget 5s -o chosen.hnb --no-cache >chosen 2>&1 || cat chosen
+grep -c 'us' chosen
+tail -2 chosen | sed 's/[0-9]* timed runs, [0-9.]* s/N runs/'
+"$HENRY" inspect chosen.hnb | grep -c '^tuning.*, timed'
+"$HENRY" bundle verify chosen.hnb
+"$HENRY" bench shipped.hnb chosen.hnb --repeat 3 >/dev/null && echo "both run"
+HENRY_CC=none "$HENRY" tune chosen.hnb --threads 1 --budget 5s --json | grep -c '"pick"'
 # What is wrong.
 "$HENRY" compile model.hnir --tuning missing.json -o x.hnb 2>&1 | cut -c1-40 || true
 "$HENRY" tune model.hnir --target aarch64 2>&1 | cut -c1-95 || true
-for line in "tune model.hnir --device opencl:1" "tune model.hnir --device gpu" "tune model.hnir --deterministic" "tune model.hnir --tuning none" "tune tuned.hnb" "run model.hnir --budget 1s" \
+for line in "tune model.hnir --device opencl:1" "tune model.hnir --device gpu" "tune model.hnir --deterministic" "tune model.hnir --tuning none" "tune tuned.hnb" "tune shipped.hnb --hint s0=4" "tune shipped.hnb -o -" "run model.hnir --budget 1s" \
     "run model.hnir --radius 2" "tune model.hnir --radius 9" \
     "run model.hnir --tune --budget soon" "run model.hnir --tune --tuning none" "run model.hnir --tune --deterministic" "run tuned.hnb --tune"; do
     # shellcheck disable=SC2086 # words

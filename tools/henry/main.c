@@ -94,11 +94,12 @@ static const tool_command commands[] = {
      "bundle there is what it records, of a trace (--trace of other commands) the time line. OLD, a file of any of these kinds,\n"
      "is what the other one is compared with. Without --input the inputs are random, with the sizes of the export.\n",
      tool_cmd_report},
-    {"tune", TOOL_USE_TUNE, 1, 1, "MODEL [-o TUNING.json] [options]",
+    {"tune", TOOL_USE_TUNE, 1, 1, "MODEL [-o TUNING.json] | BUNDLE [-o TUNED.hnb] [options]",
      "time the forms of a model's kernels on this machine, and keep the fastest",
      "Kernels that take most of a run come first, until --budget is over. What was measured is kept in the cache: 'henry run' and\n"
      "all other commands use it from then on, and a second 'henry tune' times nothing. -o writes the records to a file, which\n"
-     "--tuning takes on another machine of this kind.\n",
+     "--tuning takes on another machine of this kind. A bundle needs no compiler: the forms that it has (compile --forms) are timed,\n"
+     "and -o writes one that chooses among them by what was measured.\n",
      tool_cmd_tune},
     {"doctor", TOOL_USE_DOCTOR, 0, 0, "[options]",
      "check compiler, worker, CPU, cache, disk and limits, and say how to fix them", "",

@@ -236,6 +236,7 @@ void tool_compile_options(const tool_options *options, hn_compile_options *out) 
     out->tune_hints = options->hints.items;
     out->tune_hint_count = options->hints.count;
     out->forms = options->forms;
+    out->forms_shipped = count_or_zero(options->forms_shipped);
     out->tune_radius = count_or_zero(options->radius);
     out->tune_budget_ns = options->budget_ns > 0 ? options->budget_ns : 0;
     out->computed_weights_bytes = computed_weights_of(options);

@@ -37,7 +37,7 @@ typedef struct tool_options {
         *kernel, *pool, *memory_plan, *test, *pool_fill, *metric_tables, *metric_dir, *tuning;
     /* -1: not given */
     int64_t threads, repeat, compile_threads, max_bytes, computed_weights, device_memory, index,
-        limit, time_limit, budget_ns, radius;
+        limit, time_limit, budget_ns, radius, forms_shipped;
     double rtol, atol; /* negative: by dtype */
     /* a bit for each option of the table in options.c that is on the command line */
     uint64_t given[TOOL_OPTIONS_MAX / 64];
@@ -166,6 +166,8 @@ hn_status tool_json_finish(tool_json *json, bool print, const char *path) HN_MUS
 
 /* By the first bytes. Errors: not-found, io, invalid-argument for anything else. */
 hn_status tool_kind_of(const char *path, tool_kind *out) HN_MUST_USE;
+/* tune_bundle.c */
+hn_status tool_tune_bundle(const tool_options *options, const char *path) HN_MUST_USE;
 
 /* A model ready to run: compiled from a .pt2 or read from a bundle. */
 typedef struct tool_model {

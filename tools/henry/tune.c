@@ -155,8 +155,8 @@ int tool_cmd_tune(const tool_options *o) {
     if (tool_compile_check("tune", o)) return TOOL_USAGE;
     hn_status status = check_device(o);
     if (!status) status = tool_kind_of(path, &kind);
-    if (!status && kind == TOOL_HNB)
-        status = HN_ERROR(HN_UNSUPPORTED, "cannot tune '%s': it is a bundle", path);
+    if (!status && tool_options_check_kind("tune", o, path, kind)) return TOOL_USAGE;
+    if (!status && kind == TOOL_HNB) return tool_report(tool_tune_bundle(o, path));
     if (!status) status = tool_tune(o, path, &report);
     if (!status && o->output) status = write_records(o, report);
     if (!status && o->json) status = print_json(report);

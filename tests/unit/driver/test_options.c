@@ -143,6 +143,7 @@ TEST(values_change_the_key) {
     CHANGES(no_fusion, true, true);
     CHANGES(deterministic, true, true);
     CHANGES(forms, "softmax=rows", true);
+    CHANGES(forms_shipped, 4, true);
     CHANGES(threads, 61, true);
     CHANGES(embed_weights, true, true);
     CHANGES(tune_radius, 2, false);
