@@ -51,6 +51,7 @@ typedef struct hn_kernel_code {
     const hn_sym_choice *choice;
     /* records of tuning say that it is in this form, not the model of costs; its variants, too */
     bool is_picked;
+    bool is_forced; /* the user says that it is in this form */
     hn_digest tuned; /* what records know the kernel by */
 } hn_kernel_code;
 

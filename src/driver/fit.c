@@ -93,7 +93,7 @@ static hn_status list_candidates(hn_driver *d, hn_driver_level *level, candidate
     for (uint32_t k = 0; k < d->schedule.steps.count; k++) {
         const hn_step *step = &d->schedule.steps.items[k];
         hn_kernel_code *kernel = &level->step_kernels[k];
-        if (step->kind != HN_STEP_KERNEL) continue;
+        if (step->kind != HN_STEP_KERNEL || kernel->is_forced) continue;
         HN_TRY(add_candidate(d, &stacks, step->kernel, kernel, out));
         for (uint32_t v = 0; v < kernel->variant_count; v++)
             HN_TRY(add_candidate(d, &stacks, step->kernel, &kernel->variants[v], out));

@@ -142,6 +142,7 @@ static hn_status print(hn_driver *d, const hn_driver_level *level, const hn_tuna
     hn_variant v;
     HN_TRY(hn_variant_named(&t->of, &name, &d->arena, &v));
     HN_TRY(hn_multi_print_form(&level->target, &v, &d->arena, scratch, out));
+    out->is_forced = true;
     return note(d, level, t, &v.name);
 }
 

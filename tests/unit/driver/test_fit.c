@@ -195,6 +195,22 @@ TEST(more_values_than_registers) {
     free(x);
 }
 
+/* The user wants this form, whatever it takes. */
+TEST(what_is_named_stays) {
+    fixture *x = calloc(1, sizeof *x);
+    char first[24];
+    EXPECT(x);
+    setenv("HENRY_FORM", "*=persistent", 1);
+    if (fixture_init(x, SOFTMAX, few_registers)) {
+        run(x, first);
+        EXPECT_STR(x->d.levels[0].step_kernels[0].name, first);
+        EXPECT(stack_now(x) > 0);
+    }
+    unsetenv("HENRY_FORM");
+    fixture_deinit(x);
+    free(x);
+}
+
 /* ---- forms of tuning records ---- */
 
 /* Of softmax with few registers: the first plan has a stack, this one has none. */
