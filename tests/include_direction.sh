@@ -28,7 +28,7 @@ allowed() {
     bundle) echo "base" ;;
     ops) echo "base" ;;
     runtime) echo "base bundle ops" ;;
-    tune) echo "base bundle runtime ir/dtypes.def" ;;
+    tune) echo "base bundle ops runtime ir/dtypes.def" ;;
     picks) echo "base cache tune" ;;
     cache) echo "base" ;;
     toolchain) echo "base bundle cache" ;;

@@ -469,8 +469,9 @@ typedef struct hn_step_info {
     int64_t device_ns;
     const struct hn_step_run *run; /* the library's own, for hn_step_operand_get */
     uint64_t call; /* number of the run, from 1, among those of the module that had hooks */
-    /* Of a kernel that was compiled in several forms: which one runs in this run, of how many, and its
-     * form: "rows". Of others 0, 1 and "". */
+    /* Of a kernel that was compiled in several forms, or a call of an operation that was tuned: which
+     * one runs in this run, of how many, and its form: "rows", "gemm pass=512". Of others 0, 1 and
+     * "". */
     uint32_t variant, variant_count;
     const char *form;
     /* "": the steps of the model. "weights": those of hn_module_weights_program, which have numbers of

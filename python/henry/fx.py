@@ -178,9 +178,9 @@ class Operation(torch.nn.Module):
         self.project, self.index, self.operation = project, index, operation
         self.dtypes, self.constants = dtypes, constants
 
-    def forward(self, operands, params, where):
+    def forward(self, operands, params, where, forms, pick):
         self.project.extern(self.index, self.operation, _addresses(operands), self.dtypes, self.constants,
-                            params, where)
+                            params, where, forms, pick)
 
 
 class Allocate(torch.nn.Module):

@@ -324,8 +324,10 @@ class _Builder:
             return
         types = tuple(o["dtype"] if o else None for o in line["operands"])
         constants = tuple(self.is_constant(o) for o in line["operands"])
+        forms = (line["form"], *(v["form"] for v in line["variants"])) if "form" in line else ()
+        pick = self.pick(scope, line) if len(forms) > 1 else 0
         scope.add("extern", self.externs, line["operation"], self.operands(scope, line), types,
-                  constants, scope.exprs(line["params"]), self.where(line), name=line["operation"],
+                  constants, scope.exprs(line["params"]), self.where(line), forms, pick, name=line["operation"],
                   origins=self.origins(line))
         self.externs += 1
 

@@ -16,7 +16,7 @@ class _ExternFacts(ctypes.Structure):
 
     _fields_ = [("index", ctypes.c_uint32), ("kind", ctypes.c_uint32), ("operands", ctypes.c_uint32),
                 ("params", ctypes.c_uint32), ("constants", ctypes.c_uint32), ("types", ctypes.c_uint8 * _MAX_OPERANDS),
-                ("where", ctypes.c_char_p)]
+                ("where", ctypes.c_char_p), ("form", ctypes.c_char_p)]
 
 
 class Project:
@@ -59,18 +59,19 @@ class Project:
             ctypes.c_int64(extent), ctypes.c_int64(grain if grain > 0 else _NEVER_SPLIT),
             ctypes.c_int64(scratch_bytes or 0), where.encode()))
 
-    def extern_facts(self, index, operation, dtypes, constants, params, where):
+    def extern_facts(self, index, operation, dtypes, constants, params, where, form=""):
         facts = _ExternFacts(index, self._operations[operation], len(dtypes), len(params),
                              sum(1 << k for k, constant in enumerate(constants) if constant))
         for k, dtype in enumerate(dtypes):
             facts.types[k] = self._dtypes[dtype] if dtype else 0
         facts.where = where.encode()
+        facts.form = form.encode()
         return facts
 
-    def extern(self, index, operation, addresses, dtypes, constants, params, where):
-        """Runs an operation: number `index` of the program's. What is constant has the same bytes at the same
-        address in each call."""
-        facts = self.extern_facts(index, operation, dtypes, constants, params, where)
+    def extern(self, index, operation, addresses, dtypes, constants, params, where, forms=(), pick=0):
+        """Runs an operation: number `index` of the program's, in form number `pick` if there are any. What is
+        constant has the same bytes at the same address in each call."""
+        facts = self.extern_facts(index, operation, dtypes, constants, params, where, forms[pick] if forms else "")
         self.check(self.so.extern_run(self.model, ctypes.byref(facts), self.pointers(addresses),
                                         self.numbers(params)))
 

@@ -4,6 +4,7 @@
 
 #include "base/hash.h"
 #include "ops/cpu/ext.h"
+#include "ops/cpu/forms.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@ _Static_assert((int)MAX_OPERANDS == (int)HN_EXT_MAX_OPERANDS, "support.h and ext
 struct externs {
     hn_ext_shared *shared; /* packed weights */
     hn_ext_call *calls;    /* per call of the program; `impl` is NULL before the first run */
+    hn_ext_form *forms;    /* per call: what it was asked for */
     int64_t **params;      /* per call: what it was prepared for */
 };
 
@@ -33,8 +35,10 @@ static int externs_open(model *m) {
     m->externs = calloc(1, sizeof *m->externs);
     if (!m->externs) return fail(m, "out of memory");
     m->externs->calls = calloc(model_program.externs, sizeof *m->externs->calls);
+    m->externs->forms = calloc(model_program.externs, sizeof *m->externs->forms);
     m->externs->params = calloc(model_program.externs, sizeof *m->externs->params);
-    if (!m->externs->calls || !m->externs->params) return fail(m, "out of memory");
+    if (!m->externs->calls || !m->externs->forms || !m->externs->params)
+        return fail(m, "out of memory");
     hn_status status = hn_ext_shared_create(&m->externs->shared);
     return status ? refuse(m, "extern operations", status) : 0;
 }
@@ -47,8 +51,22 @@ void externs_close(model *m) {
     }
     hn_ext_shared_destroy(e->shared);
     free(e->calls);
+    free(e->forms);
     free(e->params);
     free(e);
+}
+
+/* In the form that it is asked for; a form that it cannot have here is left to the operation. */
+static hn_status prepare_in_form(hn_ext_call *call, const char *text, hn_ext_form *form) {
+    hn_status status = *text ? hn_ext_form_read(text, form) : NULL;
+    if (*text && !status) {
+        call->form = form;
+        status = hn_ext_prepare(call);
+        if (hn_status_code(status) != HN_UNSUPPORTED) return status;
+    }
+    hn_status_free(status);
+    call->form = NULL;
+    return hn_ext_prepare(call);
 }
 
 /* The call with these parameters, which stay with it. */
@@ -73,7 +91,7 @@ static int prepare(model *m, const extern_facts *f, void *const *operands, const
         call->is_constant[k] = f->constants >> k & 1;
         if (call->is_constant[k]) call->operands[k] = operands[k];
     }
-    hn_status status = hn_ext_prepare(call);
+    hn_status status = prepare_in_form(call, f->form, &m->externs->forms[f->index]);
     if (!status) return 0;
     call->impl = NULL;
     return refuse(m, f->where, status);

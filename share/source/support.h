@@ -184,6 +184,7 @@ typedef struct extern_facts {
     uint32_t index, kind, operands, params, constants;
     uint8_t types[MAX_OPERANDS]; /* model_type; 0: absent */
     const char *where;
+    const char *form; /* that it is asked for; "": it decides by itself */
 } extern_facts;
 
 /* --- device.c: of a project for a GPU. Addresses of its memory are of no use to the host. --- */

@@ -23,9 +23,13 @@ static void names_deinit(names *n) {
     for (uint32_t d = 0; d < HN_CHOICE_AXES; d++) hn_strbuf_deinit(&n->texts[d]);
 }
 
-/* "  variant 1 columns kernel k_0123 [s0] extent s0 grain 8". */
+/* "  variant 1 columns kernel k_0123 [s0] extent s0 grain 8", or "  variant 1 gemm pass=512". */
 static void text_variant(const hn_bundle *b, const hnb_choice *c, uint32_t v, hn_strbuf *out) {
     const hnb_variant *own = &b->variants[c->variants + v];
+    if (!own->kernel) {
+        hn_strbuf_printf(out, "  variant %u %s\n", v, hn_bundle_text(b, own->form));
+        return;
+    }
     const char *symbol = b->targets_count
                              ? hn_bundle_text(b, hn_bundle_code(b, own->kernel, c->target)->symbol)
                              : hn_bundle_text(b, b->kernels[own->kernel].name);
@@ -76,8 +80,8 @@ static void json_choice(const hn_bundle *b, const hnb_choice *c, hn_strbuf *out)
     for (uint32_t v = 0; v < c->head.variant_count; v++) {
         hn_json_open_put(out, '{');
         hn_json_text_put(out, "form", n.variants[v]);
-        hn_json_text_put(out, "kernel",
-                         hn_bundle_str(b, b->kernels[b->variants[c->variants + v].kernel].name));
+        const uint32_t kernel = b->variants[c->variants + v].kernel;
+        if (kernel) hn_json_text_put(out, "kernel", hn_bundle_str(b, b->kernels[kernel].name));
         hn_json_close_put(out, '}');
     }
     hn_json_close_put(out, ']');

@@ -347,16 +347,18 @@ typedef struct hnb_kernel {
 
 /* One of the ways to do a step on one target. */
 typedef struct hnb_variant {
-    uint32_t kernel, launch;
-    uint32_t arg_count; /* operands of `launch`, some or all of those of the step */
+    uint32_t kernel, launch; /* of an EXTERN step 0, as is the next one */
+    uint32_t arg_count;      /* operands of `launch`, some or all of those of the step */
     uint32_t reserved;
-    hnb_str form; /* for people: "rows" */
+    /* of a KERNEL step for people: "rows"; of an EXTERN one what the operation is asked for, as in
+     * ops/cpu/forms.h: "gemm pass=512" */
+    hnb_str form;
 } hnb_variant;
 _Static_assert(sizeof(hnb_variant) == 24, "layout");
 
-/* Which variant of a KERNEL step runs on one target: `head` and its boxes are looked up with the
- * values of `axes`, expressions. In the order of steps, then of targets; without targets there is
- * one for target 0. */
+/* Which variant of a step runs on one target: `head` and its boxes are looked up with the values of
+ * `axes`, expressions. In the order of steps, then of targets; without targets there is one for
+ * target 0. EXTERN steps on the CPU may have them, too. */
 typedef struct hnb_choice {
     uint32_t step, target;
     uint32_t variants, boxes; /* the first of head.variant_count, and of head.box_count */

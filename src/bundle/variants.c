@@ -27,6 +27,8 @@ hn_bundle_call hn_bundle_call_by(const hn_bundle *b, const hnb_step *s, uint32_t
                                  const hnb_choice *choice, uint32_t variant) {
     if (choice) {
         const hnb_variant *v = &b->variants[choice->variants + variant];
+        if (s->kind == HNB_STEP_EXTERN)
+            return (hn_bundle_call){.arg_count = s->operand_count, .form = v->form};
         return (hn_bundle_call){v->kernel, &b->launches[v->launch], v->arg_count, v->form};
     }
     if (!s->launch_count) return (hn_bundle_call){.kernel = s->kernel};
@@ -58,6 +60,9 @@ uint32_t hn_bundle_choice_pick(const hn_bundle *b, const hnb_choice *c, const in
 static uint32_t target_count(const hn_bundle *b) { return b->targets_count ? b->targets_count : 1; }
 
 static bool variant_ok(const hn_bundle *b, const hnb_step *s, const hnb_variant *v) {
+    if (s->kind == HNB_STEP_EXTERN)
+        return !v->kernel && !v->launch && !v->arg_count && !v->reserved && str_ok(b, v->form) &&
+               v->form.len;
     return v->kernel && v->kernel < b->kernels_count && v->launch < b->launches_count &&
            !v->reserved && str_ok(b, v->form) && v->form.len &&
            v->arg_count <= b->kernels[v->kernel].arg_count &&
@@ -81,19 +86,26 @@ static hn_status check_choice(const hn_bundle *b, const hnb_choice *c, uint32_t 
     return c->reserved ? CORRUPT("choice %u", i) : NULL;
 }
 
+/* An operation of the CPU is asked for a form where there is a choice. */
+static bool has_choices(const hn_bundle *b, uint32_t step, uint32_t first) {
+    const hnb_step *s = &b->steps[step];
+    if (s->kind == HNB_STEP_KERNEL) return !s->launch_count;
+    return s->kind == HNB_STEP_EXTERN && s->device == HN_DEVICE_CPU && !s->kernel &&
+           first < b->choices_count && b->choices[first].step == step;
+}
+
 /* A step has a choice for each target or for none, so those of a step follow each other. */
 hn_status hn_bundle_check_variants(const hn_bundle *b) {
     const uint32_t targets = target_count(b);
     uint32_t i = 0;
     for (uint32_t k = 0; k < b->steps_count; k++) {
-        const hnb_step *s = &b->steps[k];
-        if (s->kind != HNB_STEP_KERNEL || s->launch_count) continue;
+        if (!has_choices(b, k, i)) continue;
         for (uint32_t t = 0; t < targets; t++, i++) {
             if (i >= b->choices_count || b->choices[i].step != k || b->choices[i].target != t)
                 return CORRUPT("step %u has no launch and no choice of variants", k);
             HN_TRY(check_choice(b, &b->choices[i], i));
         }
-        if (b->variants[b->choices[i - targets].variants].kernel != s->kernel)
+        if (b->variants[b->choices[i - targets].variants].kernel != b->steps[k].kernel)
             return CORRUPT("kernel of step %u", k);
     }
     return i < b->choices_count ? CORRUPT("choice %u is of no step with variants", i) : NULL;

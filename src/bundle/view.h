@@ -117,11 +117,12 @@ typedef struct hn_bundle_call {
     uint32_t arg_count;       /* operands from launch->operands on */
     hnb_str form;             /* of a step with variants */
 } hn_bundle_call;
-/* The table of a KERNEL step with variants; NULL: it has none. */
+/* The table of a step with variants; NULL: it has none. */
 const hnb_choice *hn_bundle_choice_find(const hn_bundle *b, uint32_t step, uint32_t target);
 /* How many variants it has: 1 of a step without a table. */
 uint32_t hn_bundle_variant_count(const hn_bundle *b, uint32_t step, uint32_t target);
-/* `variant` is below that. Of a KERNEL step, or of an EXTERN step with a kernel. */
+/* `variant` is below that. Of a KERNEL step, of an EXTERN step with a kernel, or of one with a table,
+ * which only has forms. */
 hn_bundle_call hn_bundle_call_of(const hn_bundle *b, uint32_t step, uint32_t target,
                                  uint32_t variant);
 /* The same when the step's table is known; NULL: it has none. */

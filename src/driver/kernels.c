@@ -52,9 +52,14 @@ static hn_status print_kernel(hn_driver *d, hn_driver_level *level, const hn_ker
 
 /* For a call that the device does, unless its library does not take it. */
 static hn_status print_operation(hn_driver *d, const hn_driver_level *level, hn_item item,
-                                 hn_kernel_code *out) {
+                                 hn_arena *scratch, hn_kernel_code *out) {
     const hn_target_kind *kind = level->target.kind;
     const hn_extern *call = d->program->items.items[item].ext;
+    if (kind->device == HN_DEVICE_CPU) {
+        HN_TRY(hn_driver_pick_call(d, level, item, scratch, out));
+        hn_arena_reset(scratch);
+        return NULL;
+    }
     if (!kind->operation || !hn_operation_of(kind->limits->operations, d->program, call))
         return NULL;
     return kind->operation(d->program, call, &d->arena, out);
@@ -99,7 +104,7 @@ static hn_status print_steps(hn_driver *d, hn_driver_level *level, hn_arena *scr
         if (step->kind == HN_STEP_KERNEL)
             HN_TRY(print_kernel(d, level, step->kernel, scratch, kernel));
         else if (step->kind == HN_STEP_EXTERN)
-            HN_TRY(print_operation(d, level, step->item, kernel));
+            HN_TRY(print_operation(d, level, step->item, scratch, kernel));
         HN_TRY(add_step(d, level, kernel, &known, true));
     }
     return NULL;
@@ -123,7 +128,8 @@ static hn_status print_planned(hn_driver *d, hn_driver_level *level, uint32_t st
     hn_status status = NULL;
     if (step->kind == HN_STEP_KERNEL)
         status = hn_target_print(&level->target, d->program, step->kernel, &d->arena, scratch, out);
-    else if (step->kind == HN_STEP_EXTERN) status = print_operation(d, level, step->item, out);
+    else if (step->kind == HN_STEP_EXTERN)
+        status = print_operation(d, level, step->item, scratch, out);
     hn_arena_reset(scratch);
     return status;
 }

@@ -39,7 +39,9 @@ static hn_status add(maker *m, uint32_t variant) {
     hn_variant found;
     if (m->numbers[variant] != MISSING) return NULL;
     HN_TRY(hn_variant_named(m->of, &m->multi->names[variant], m->scratch, &found));
-    HN_TRY(hn_multi_print_form(m->of->target, &found, m->arena, m->scratch, &m->codes[m->count]));
+    hn_kernel_code *code = &m->codes[m->count];
+    HN_TRY(m->of->call ? name_form(&found.name, m->arena, code)
+                       : hn_multi_print_form(m->of->target, &found, m->arena, m->scratch, code));
     m->numbers[variant] = m->count++;
     return NULL;
 }

@@ -28,9 +28,9 @@ hn_status hn_multi_print_form(const hn_target *target, const hn_variant *variant
 hn_status hn_multi_expect(const hn_variants_of *of, const hn_size_hints *hints, hn_arena *arena,
                           hn_multi *out, bool *out_is_multi) HN_MUST_USE;
 /* Prints the forms that the table names, the one of all other sizes in front:
- * hn_kernel_code.variants. Sizes whose form the kernel does not have any more are left to that one,
- * with a warning; where the table then says nothing and there are no extras, it is a kernel like any
- * other. Owns: lists and
+ * hn_kernel_code.variants; of a call (hn_variants_of.call) there are their names alone. Sizes whose
+ * form the kernel does not have any more are left to that one, with a warning; where the table then
+ * says nothing and there are no extras, it is a kernel like any other. Owns: lists and
  * text in `arena`. Errors: not-found or invalid-argument when the kernel has no such form for all
  * other sizes; those of printing. */
 hn_status hn_multi_print(const hn_variants_of *of, const hn_multi *multi, hn_arena *arena,

@@ -3,6 +3,7 @@
 
 #include "base/cpu.h"
 #include "base/log.h"
+#include "driver/call_forms.h"
 #include "driver/multi.h"
 #include "tune/choice.h"
 #include "tune/device.h"
@@ -14,6 +15,17 @@ hn_status hn_tunable_identify(hn_driver *d, const hn_target *target, const hn_ke
     *out = (hn_tunable){.of = {.program = d->program, .kernel = kernel, .target = target},
                         .name = d->graph->origins.items[kernel->origin].node};
     if (target->cpu) out->of.threads = hn_options_threads(&d->options);
+    return hn_kernel_identify(&out->of, arena, &out->id);
+}
+
+hn_status hn_tunable_identify_call(hn_driver *d, const hn_target *target, hn_item call,
+                                   hn_arena *arena, hn_tunable *out) {
+    const hn_item_info *item = &d->program->items.items[call];
+    *out = (hn_tunable){.of = {.program = d->program,
+                               .call = item->ext,
+                               .target = target,
+                               .threads = hn_options_threads(&d->options)},
+                        .name = d->graph->origins.items[item->origin].node};
     return hn_kernel_identify(&out->of, arena, &out->id);
 }
 
@@ -156,7 +168,7 @@ static hn_status choose_over_sizes(const hn_tunable *t, const hn_tuning_list *re
 /* What a tuning of the program may choose among where it runs. */
 static void add_shipped(hn_driver *d, const hn_tunable *t, hn_multi *multi) {
     const int32_t most = HN_OPT(&d->options, forms_shipped);
-    if (most < 2) return;
+    if (most < 2 || t->of.call) return; /* all forms of a call are where it runs */
     multi->extras = t->names;
     multi->extra_count = t->set.count;
     multi->most = (uint32_t)most;
@@ -227,31 +239,49 @@ static hn_status find(hn_driver *d, const hn_driver_level *level, const hn_tunab
     return hn_picks_find(&(hn_picks){.file = &d->picks->used}, &wanted, out, &place);
 }
 
-static hn_status pick_by_records(hn_driver *d, const hn_driver_level *level,
-                                 const hn_kernel *kernel, hn_arena *scratch, hn_kernel_code *out,
-                                 bool *out_is_known) {
-    hn_tunable t;
+static hn_status pick(hn_driver *d, const hn_driver_level *level, hn_tunable *t, uint32_t origin,
+                      hn_arena *scratch, hn_kernel_code *out, bool *out_is_known) {
     hn_tuning_list found;
-    HN_TRY(hn_tunable_identify(d, &level->target, kernel, scratch, &t));
-    if (!is_known(d, &t.id.digest)) return NULL;
-    HN_TRY(hn_tunable_complete(&t, scratch));
+    if (!is_known(d, &t->id.digest)) return NULL;
+    HN_TRY(hn_tunable_complete(t, scratch));
     hn_tuning_list_init(&found, scratch);
-    HN_TRY(find(d, level, &t, &found));
+    HN_TRY(find(d, level, t, &found));
     if (found.count &&
         !hn_limit_allows(hn_driver_limit(d), "a kernel has the forms that were measured (picked.c)",
-                         kernel->origin, 0))
+                         origin, 0))
         return NULL;
     for (uint32_t k = 0; k < found.count; k++)
         HN_TRY(hn_tuning_list_add(&d->picks->decided, &found.items[k]));
-    return found.count ? choose_form(d, &t, &found, scratch, out, out_is_known) : NULL;
+    return found.count ? choose_form(d, t, &found, scratch, out, out_is_known) : NULL;
+}
+
+static bool has_records(const hn_driver *d) { return d->picks && d->picks->used.count; }
+
+static hn_status pick_kernel(hn_driver *d, const hn_driver_level *level, const hn_kernel *kernel,
+                             hn_arena *scratch, hn_kernel_code *out, bool *out_is_known) {
+    hn_tunable t;
+    if (!has_records(d)) return NULL;
+    HN_TRY(hn_tunable_identify(d, &level->target, kernel, scratch, &t));
+    return pick(d, level, &t, kernel->origin, scratch, out, out_is_known);
 }
 
 hn_status hn_driver_pick(hn_driver *d, const hn_driver_level *level, const hn_kernel *kernel,
                          hn_arena *scratch, hn_kernel_code *out, bool *out_is_known) {
     HN_TRY(hn_driver_force(d, level, kernel, scratch, out, out_is_known));
-    if (*out_is_known) return NULL;
-    if (d->picks && d->picks->used.count)
-        HN_TRY(pick_by_records(d, level, kernel, scratch, out, out_is_known));
+    if (!*out_is_known) HN_TRY(pick_kernel(d, level, kernel, scratch, out, out_is_known));
     if (*out_is_known || HN_OPT(&d->options, forms_shipped) < 2) return NULL;
     return ship(d, level, kernel, scratch, out, out_is_known);
+}
+
+hn_status hn_driver_pick_call(hn_driver *d, const hn_driver_level *level, hn_item call,
+                              hn_arena *scratch, hn_kernel_code *out) {
+    hn_tunable t;
+    bool is_known = false;
+    if (!has_records(d)) return NULL;
+    HN_TRY(hn_tunable_identify_call(d, &level->target, call, scratch, &t));
+    HN_TRY(pick(d, level, &t, d->program->items.items[call].origin, scratch, out, &is_known));
+    const bool decides_itself =
+        !out->variant_count && out->form && strcmp(out->form, hn_call_form_own) == 0;
+    if (decides_itself) *out = (hn_kernel_code){0};
+    return NULL;
 }

@@ -22,6 +22,9 @@ typedef struct hn_tunable {
 /* Without sizes and forms. Owns: lists live in `arena`. Errors: those of the planner. */
 hn_status hn_tunable_identify(hn_driver *d, const hn_target *target, const hn_kernel *kernel,
                               hn_arena *arena, hn_tunable *out) HN_MUST_USE;
+/* The same of a call of an operation on the CPU. */
+hn_status hn_tunable_identify_call(hn_driver *d, const hn_target *target, hn_item call,
+                                   hn_arena *arena, hn_tunable *out) HN_MUST_USE;
 /* Adds these. A kernel that is not tunable has the form that is expected to be the fastest, alone.
  * `t` stays where it is. */
 hn_status hn_tunable_complete(hn_tunable *t, hn_arena *arena) HN_MUST_USE;
@@ -48,6 +51,10 @@ hn_status hn_size_hints_parse(hn_driver *d, hn_size_hints *out) HN_MUST_USE;
  * false: they say nothing. */
 hn_status hn_driver_pick(hn_driver *d, const hn_driver_level *level, const hn_kernel *kernel,
                          hn_arena *scratch, hn_kernel_code *out, bool *out_is_known) HN_MUST_USE;
+/* Says which form a call of an operation is to have at which sizes: `form`, `variants` and `choice`,
+ * without text. Nothing where records say nothing, or that the operation shall decide by itself. */
+hn_status hn_driver_pick_call(hn_driver *d, const hn_driver_level *level, hn_item call,
+                              hn_arena *scratch, hn_kernel_code *out) HN_MUST_USE;
 /* picked_fill.c: adds to `times`, which are those of `records` for these forms, what is expected of
  * them at those of the kernel's sizes that are further from all records than a factor of four: a
  * budget may have ended before they were timed. Owns: lists live in `arena`. */

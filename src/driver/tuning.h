@@ -1,5 +1,5 @@
-/* tuning.h: the kernels of a schedule are timed in their forms: tuning.c, tuning_jobs.c,
- * tuning_race.c; what came out as a report: tuned.c; as rows of metric tables: tuning_tables.c. */
+/* tuning.h: the kernels of a schedule, and its calls of operations, are timed in their forms:
+ * tuning.c, tuning_jobs.c, tuning_race.c, tuning_calls.c; what came out as a report: tuned.c; as rows of metric tables: tuning_tables.c. */
 #ifndef HN_DRIVER_TUNING_H
 #define HN_DRIVER_TUNING_H
 
@@ -24,7 +24,7 @@ typedef struct hn_tune_timer {
 } hn_tune_timer;
 int64_t hn_tune_now(const hn_driver *d);
 
-/* A kernel, with all its equals. */
+/* A kernel or a call, with all its equals. */
 typedef struct hn_tune_kernel {
     hn_tunable t;
     hn_variant_sizes sizes; /* at which it is timed */
@@ -97,6 +97,15 @@ hn_status hn_tune_race_run(hn_driver *d, hn_tune_job *job, int64_t budget_ns, ui
                            hn_tuning_how *out_how) HN_MUST_USE;
 /* NULL is allowed as the job's race. */
 void hn_tune_race_end(hn_tune_job *job);
+
+/* tuning_calls.c: forms of a call of an operation, which are in the library. */
+typedef struct hn_tune_call_race {
+    const hn_tune_job *job;
+    const uint32_t *entries; /* of the job: who races */
+    uint32_t count;
+} hn_tune_call_race;
+hn_status hn_tune_calls_race(hn_driver *d, const hn_tune_call_race *race,
+                             const hn_bench_options *bench, hn_bench_report **out) HN_MUST_USE;
 
 /* tuning.c: times what no record knows, as the options say. Nothing where nothing is to be timed.
  * d->picks->used are the records that decide, d->tuned is the report. */

@@ -68,12 +68,20 @@ static hn_status complete(listing *x, hn_tune_kernel *kernel) {
     return hn_variants_over(&t->of, &kernel->sizes, 0, &x->d->arena, &kernel->all);
 }
 
-static hn_status add_kernel(listing *x, uint32_t level, const hn_kernel *kernel) {
+/* What is only known as the program runs is no call that can be compared. */
+static hn_status identify(listing *x, const hn_target *target, const hn_step *step,
+                          hn_tunable *out) {
+    if (step->kind == HN_STEP_KERNEL)
+        return hn_tunable_identify(x->d, target, step->kernel, &x->d->arena, out);
+    return hn_tunable_identify_call(x->d, target, step->item, &x->d->arena, out);
+}
+
+static hn_status add_kernel(listing *x, uint32_t level, const hn_step *step) {
     hn_tune_kernel *own;
     equals_key *key;
     HN_NEW(&x->d->arena, own, 1);
     own->level = &x->d->levels[level];
-    HN_TRY(hn_tunable_identify(x->d, &own->level->target, kernel, &x->d->arena, &own->t));
+    HN_TRY(identify(x, &own->level->target, step, &own->t));
     HN_TRY(key_of(x, level, &own->t.id, &key));
     const hn_str text = {(const char *)key, sizeof *key};
     const uint64_t *found = hn_strmap_get(&x->known, text);
@@ -87,12 +95,21 @@ static hn_status add_kernel(listing *x, uint32_t level, const hn_kernel *kernel)
     return complete(x, own);
 }
 
+/* A call on the CPU of an operation that has several forms. */
+static bool is_tunable_call(const listing *x, uint32_t level, const hn_step *step) {
+    if (step->kind != HN_STEP_EXTERN || x->d->levels[level].target.kind->device != HN_DEVICE_CPU)
+        return false;
+    const hn_extern_kind kind = x->d->program->items.items[step->item].ext->kind;
+    return kind == HN_EXTERN_MATMUL || kind == HN_EXTERN_CONV || kind == HN_EXTERN_ATTENTION;
+}
+
 static hn_status list_kernels(listing *x) {
     for (uint32_t l = 0; l < x->d->level_count; l++) {
         if (!hn_driver_can_run(&x->d->levels[l].target)) continue;
         for (uint32_t k = 0; k < x->d->schedule.steps.count; k++) {
             const hn_step *step = &x->d->schedule.steps.items[k];
-            if (step->kind == HN_STEP_KERNEL) HN_TRY(add_kernel(x, l, step->kernel));
+            if (step->kind == HN_STEP_KERNEL || is_tunable_call(x, l, step))
+                HN_TRY(add_kernel(x, l, step));
         }
     }
     return NULL;
@@ -167,7 +184,9 @@ static hn_status choose_forms(listing *x, hn_tune_job *job) {
         if (ns > 0 && ns < best) best = ns;
     }
     job->predicted_ns = isfinite(best) ? best * job->kernel->launches : 0;
-    for (uint32_t k = 0; k < job->entries.count && job->racing.count < FORMS_MOST; k++) {
+    /* nothing is expected that would tell forms of calls apart */
+    const uint32_t most = job->kernel->t.of.call ? job->entries.count : FORMS_MOST;
+    for (uint32_t k = 0; k < job->entries.count && job->racing.count < most; k++) {
         const double ns = job->entries.items[k].v.ns;
         if (!k || (ns > 0 && ns <= best * FORMS_MARGIN)) HN_PUSH(&x->d->arena, &job->racing, k);
     }

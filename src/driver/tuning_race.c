@@ -22,7 +22,7 @@ typedef struct hn_tune_race {
     const hn_driver *d;
     const hn_tune_job *job;
     hn_forms_options options;
-    hn_forms_race *race;
+    hn_forms_race *race; /* NULL: of a call, whose forms need no compiler */
     const hn_form **forms;
     uint32_t *entries; /* of the job, per form */
 } hn_tune_race;
@@ -59,9 +59,11 @@ static hn_status begin(hn_driver *d, const hn_tune_job *job, const uint32_t *ent
         .device = {.kind = t->of.target->kind->device, .number = t->of.target->device},
         .threads = (int)t->of.threads};
     if (d->timer) r->options.call_ns = ask, r->options.call_user = r;
+    *out = r;
+    if (t->of.call) return NULL;
     hn_status status = hn_forms_race_begin(d, t->of.target, t->of.kernel, &r->options, &r->race);
     hn_arena_reset(&d->scratch);
-    if (!status) *out = r;
+    if (status) *out = NULL;
     return status;
 }
 
@@ -143,8 +145,10 @@ static hn_status run(hn_driver *d, hn_tune_job *job, hn_tune_race *r, int64_t bu
         bench.now_ns = d->timer->now_ns, bench.disturbances = nobody;
         bench.clock_user = d->timer->user;
     }
-    hn_forms_race_wait(r->race);
-    hn_status status = hn_forms_race_run(r->race, &bench, &report);
+    const hn_tune_call_race call = {.job = job, .entries = r->entries, .count = r->options.count};
+    if (r->race) hn_forms_race_wait(r->race);
+    hn_status status = r->race ? hn_forms_race_run(r->race, &bench, &report)
+                               : hn_tune_calls_race(d, &call, &bench, &report);
     if (!status) status = note_all(d, job, r, report);
     if (!status) *out_pick = r->entries[report->winner];
     hn_bench_report_destroy(report);
@@ -263,17 +267,21 @@ hn_status hn_tune_race_begin(hn_driver *d, hn_tune_job *job) {
     return begin(d, job, job->racing.items, job->racing.count, &job->race);
 }
 
-void hn_tune_race_wait(hn_tune_job *job) { hn_forms_race_wait(job->race->race); }
+void hn_tune_race_wait(hn_tune_job *job) {
+    if (job->race->race) hn_forms_race_wait(job->race->race);
+}
 
 void hn_tune_race_end(hn_tune_job *job) {
-    if (job->race) hn_forms_race_end(job->race->race);
+    if (job->race && job->race->race) hn_forms_race_end(job->race->race);
     job->race = NULL;
 }
 
 hn_status hn_tune_race_run(hn_driver *d, hn_tune_job *job, int64_t budget_ns, uint32_t *out_pick,
                            hn_tuning_how *out_how) {
     const int64_t begin_ns = hn_tune_now(d);
+    const bool has_neighbours = !job->kernel->t.of.call;
     *out_how = HN_TUNING_TIMED;
-    HN_TRY(run(d, job, job->race, budget_ns / 2, out_pick));
+    HN_TRY(run(d, job, job->race, has_neighbours ? budget_ns / 2 : budget_ns, out_pick));
+    if (!has_neighbours) return NULL;
     return descend(d, job, begin_ns + budget_ns, out_pick, out_how);
 }

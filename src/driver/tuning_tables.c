@@ -18,14 +18,27 @@ static hn_cell certain_cell(const hn_tune_job *job) {
     return hn_cell_bool(hn_tuning_record_is_certain(job->record, &margin));
 }
 
+/* Of a call: rows, columns and depth of a product; images, channels and results of a convolution;
+ * queries, keys and their lengths of attention. */
+static const hn_expr *sizes_of_call(const hn_extern *call, uint32_t *out_count) {
+    const uint32_t first = call->kind == HN_EXTERN_MATMUL ? HN_MATMUL_M
+                           : call->kind == HN_EXTERN_CONV ? HN_CONV_N
+                                                          : HN_ATTENTION_M;
+    *out_count = call->kind == HN_EXTERN_ATTENTION ? 4 : 3;
+    return call->params + first;
+}
+
 /* "64 1000": the extents at these sizes, rows first. */
 static void put_sizes(hn_driver *d, const hn_tune_job *job, const hn_work_record *work,
                       hn_strbuf *out) {
     const hn_ref_sizes at = hn_variant_sizes_at(&job->kernel->sizes, job->sample);
-    for (uint32_t k = 0; k < work->rank; k++) {
+    const hn_extern *call = job->kernel->t.of.call;
+    uint32_t count = work->rank;
+    const hn_expr *sizes = call ? sizes_of_call(call, &count) : work->sizes;
+    for (uint32_t k = 0; k < count; k++) {
         int64_t value;
-        if (!hn_sym_eval(d->sym, work->sizes[k], at.symbols, at.values, at.count, &value))
-            value = hn_sym_hint(d->sym, work->sizes[k], 1024);
+        if (!hn_sym_eval(d->sym, sizes[k], at.symbols, at.values, at.count, &value))
+            value = hn_sym_hint(d->sym, sizes[k], 1024);
         if (k) hn_strbuf_putc(out, ' ');
         hn_strbuf_i64(out, value);
     }
@@ -124,8 +137,10 @@ hn_status hn_tune_tables_add(hn_driver *d, const hn_tune_job *job) {
     hn_strbuf sizes;
     int64_t points = 0; /* traffic is not asked for */
     if (!hn_tables_are_wanted(&d->tables)) return NULL;
-    HN_TRY(hn_kernel_record_of(d->program, job->kernel->t.of.kernel, &d->arena, &d->scratch,
-                               &points, &work));
+    const hn_variants_of *of = &job->kernel->t.of;
+    if (of->call) hn_call_record_of(d->program, of->call, &work);
+    else
+        HN_TRY(hn_kernel_record_of(d->program, of->kernel, &d->arena, &d->scratch, &points, &work));
     hn_strbuf_init(&sizes);
     put_sizes(d, job, &work, &sizes);
     hn_status status = hn_strbuf_status(&sizes);

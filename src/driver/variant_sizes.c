@@ -1,6 +1,6 @@
 /* variant_sizes.c: what a kernel is known by, the sizes at which its forms are compared, and what
  * is expected of forms over all of them. See variants.h. */
-#include "driver/variants.h"
+#include "driver/call_forms.h"
 
 #include "base/checked.h"
 #include "kernel/plan_cpu.h"
@@ -95,6 +95,7 @@ static hn_status print_at_any_size(const hn_variants_of *of, const hn_kernel_ide
 
 hn_status hn_kernel_identify(const hn_variants_of *of, hn_arena *arena, hn_kernel_identity *out) {
     hn_kernel_code code;
+    if (of->call) return hn_call_identify(of, out);
     *out = (hn_kernel_identity){.symbol_count = 0};
     HN_TRY(print_plain(of, arena, &code));
     take_symbols(of, &code, out);
@@ -121,16 +122,10 @@ static void add_value(value_list *list, int64_t value) {
     if (list->count < VALUES_MAX) list->values[list->count++] = value;
 }
 
-/* Bytes of the largest loop of the kernel at these values. */
-static int64_t largest_bytes(const hn_variants_of *of, const hn_expr *symbols,
-                             const int64_t *values, uint32_t count) {
+/* Bytes of the largest loop of the kernel at the hints. */
+static int64_t largest_bytes(const hn_variants_of *of) {
     hn_sym *sym = of->program->sym;
-    int64_t was[HN_VARIANT_SYMBOLS_MAX], most = 0;
-    bool had[HN_VARIANT_SYMBOLS_MAX];
-    for (uint32_t k = 0; k < count; k++) {
-        had[k] = hn_sym_has_hint(sym, symbols[k], &was[k]);
-        hn_sym_set_hint(sym, symbols[k], values[k]);
-    }
+    int64_t most = 0;
     for (uint32_t f = 0; f < of->kernel->loop_count; f++) {
         const hn_loop *loop = &of->kernel->loops[f].loop;
         int64_t bytes = 4;
@@ -140,11 +135,29 @@ static int64_t largest_bytes(const hn_variants_of *of, const hn_expr *symbols,
         }
         if (bytes > most) most = bytes;
     }
+    return most;
+}
+
+/* Of calls, whose forms are many. */
+static const double call_ns_max = 50e6;
+
+/* At these values. */
+static bool is_too_large(const hn_variants_of *of, const hn_expr *symbols, const int64_t *values,
+                         uint32_t count) {
+    hn_sym *sym = of->program->sym;
+    int64_t was[HN_VARIANT_SYMBOLS_MAX];
+    bool had[HN_VARIANT_SYMBOLS_MAX];
+    for (uint32_t k = 0; k < count; k++) {
+        had[k] = hn_sym_has_hint(sym, symbols[k], &was[k]);
+        hn_sym_set_hint(sym, symbols[k], values[k]);
+    }
+    const bool is_too_large =
+        of->call ? hn_call_time(of) > call_ns_max : largest_bytes(of) > HN_VARIANT_BYTES_MAX;
     for (uint32_t k = 0; k < count; k++) {
         if (had[k]) hn_sym_set_hint(sym, symbols[k], was[k]);
         else hn_sym_drop_hint(sym, symbols[k]);
     }
-    return most;
+    return is_too_large;
 }
 
 static void list_default(const hn_variants_of *of, hn_expr symbol, value_list *out) {
@@ -156,7 +169,7 @@ static void list_default(const hn_variants_of *of, hn_expr symbol, value_list *o
     for (int64_t value = 1; value <= (int64_t)1 << 40; value *= 4) {
         const int64_t at = value < step ? step : value / step * step;
         if (at < lo || at > hi) continue;
-        if (largest_bytes(of, &symbol, &at, 1) > HN_VARIANT_BYTES_MAX) break;
+        if (is_too_large(of, &symbol, &at, 1)) break;
         add_value(out, at);
     }
     if (!out->count) add_value(out, hn_sym_hint(sym, symbol, lo > 1 ? lo : 1));
@@ -245,8 +258,7 @@ static hn_status list_all(set_list *s, bool is_given, hn_arena *arena) {
             to[d] = s->lists[d].values[rest % s->lists[d].count];
             rest /= s->lists[d].count;
         }
-        s->count += !number || is_given ||
-                    largest_bytes(s->of, s->names, to, s->symbols) <= HN_VARIANT_BYTES_MAX;
+        s->count += !number || is_given || !is_too_large(s->of, s->names, to, s->symbols);
     }
     return NULL;
 }

@@ -1,5 +1,5 @@
 /* variants.c: forms by name, and what is expected of them. See the header. */
-#include "driver/variants.h"
+#include "driver/call_forms.h"
 
 #include "kernel/plan_cpu.h"
 #include "kernel/plan_gpu.h"
@@ -101,6 +101,7 @@ static hn_status list_here(const hn_variants_of *of, uint32_t most, hn_arena *ar
                            hn_variants *out) {
     if (!most || most > HN_VARIANTS_MAX) most = HN_VARIANTS_MAX;
     out->count = 0;
+    if (of->call) return hn_call_forms_list(of, arena, out);
     HN_TRY(of->target->cpu ? list_cpu(of, most, arena, out) : list_planned(of, most, arena, out));
     return out->count ? NULL : HN_ERROR(HN_INTERNAL, "no form of a kernel fits the processor");
 }
@@ -138,6 +139,7 @@ hn_status hn_variant_named(const hn_variants_of *of, const hn_form_name *name, h
     hn_cpu_choice choice;
     hn_form *form;
     double ns;
+    if (of->call) return hn_call_form_named(of, name, arena, out);
     if (!of->target->cpu) {
         HN_TRY(hn_form_plan_gpu_as(of->program, of->kernel, of->target->gpu, name->name,
                                    name->parameters, arena, arena, &form));
@@ -153,6 +155,10 @@ hn_status hn_variant_named(const hn_variants_of *of, const hn_form_name *name, h
 static hn_status cost_here(const hn_variants_of *of, const hn_form_name *name, hn_arena *arena,
                            double *out_ns) {
     hn_cpu_choice choice;
+    if (of->call) {
+        *out_ns = hn_call_time(of);
+        return NULL;
+    }
     if (!of->target->cpu)
         return hn_form_expect_gpu(of->program, of->kernel, of->target->gpu, name->name,
                                   name->parameters, arena, out_ns);
@@ -175,6 +181,12 @@ hn_status hn_variant_cost(const hn_variants_of *of, const hn_form_name *name,
 hn_status hn_variant_planned(const hn_variants_of *of, hn_arena *arena, hn_variant *out) {
     hn_form *form;
     uint32_t count;
+    if (of->call) {
+        hn_variants all;
+        HN_TRY(hn_call_forms_list(of, arena, &all));
+        *out = all.items[0];
+        return NULL;
+    }
     HN_TRY(of->target->kind->plan(of->program, of->kernel, of->target, 1, arena, arena, &form,
                                   &count));
     if (!count) return HN_ERROR(HN_INTERNAL, "no form of a kernel fits the processor");
@@ -220,6 +232,7 @@ hn_status hn_variant_neighbours(const hn_variants_of *of, const hn_form_name *na
                                 hn_form_name **out, uint32_t *out_count) {
     *out_count = 0;
     *out = NULL;
+    if (of->call) return NULL;
     return of->target->cpu ? near_cpu(of, name, arena, out, out_count)
                            : near_gpu(of, name, arena, out, out_count);
 }

@@ -58,6 +58,7 @@ enum {
 typedef struct hn_variants_of {
     const hn_program *program;
     const hn_kernel *kernel;
+    const hn_extern *call; /* in place of the kernel: call_forms.h; NULL: there is a kernel */
     const hn_target *target;
     uint32_t
         threads; /* of the CPU, that a call will have; 0: those that the kernel is planned for */

@@ -12,6 +12,7 @@
 #include "base/checked.h"
 #include "base/compiler.h"
 #include "base/log.h"
+#include "ops/cpu/forms.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -366,6 +367,29 @@ static hn_status describe_operands(binder *x, const hnb_step *step, const hn_run
     return NULL;
 }
 
+/* What the program asks for at these sizes is a wish: a form that there is no more, or that the call
+ * cannot have here, is left to the operation. */
+static void ask_for_form(binder *x, hn_run_step *out) {
+    hn_run_extern *own = out->ext;
+    if (!x->m->ways[out->index].choice) return;
+    pick_variant(x, out);
+    hn_status status = hn_ext_form_read(hn_run_step_form(x->m, out), &own->form);
+    if (status) hn_log("run", HN_LOG_WARN, "%s", hn_status_message(status));
+    else own->call.form = &own->form;
+    hn_status_free(status);
+}
+
+static hn_status prepare_extern(binder *x, hn_run_step *out) {
+    hn_run_extern *own = out->ext;
+    ask_for_form(x, out);
+    hn_status status = hn_extern_prepare(own);
+    if (hn_status_code(status) != HN_UNSUPPORTED || !own->call.form) return status;
+    hn_log("run", HN_LOG_WARN, "%s; it decides by itself", hn_status_message(status));
+    hn_status_free(status);
+    own->call.form = NULL;
+    return hn_extern_prepare(own);
+}
+
 static hn_status resolve_extern(binder *x, const hnb_step *step, hn_run_step *out) {
     hn_run_extern *own = out->ext;
     int64_t *params = x->bound->ext_params + step->params;
@@ -385,7 +409,7 @@ static hn_status resolve_extern(binder *x, const hnb_step *step, hn_run_step *ou
     hn_extern_release(own);
     own->call = call;
     out->scratch_bytes = 0;
-    hn_status status = hn_extern_prepare(own);
+    hn_status status = prepare_extern(x, out);
     const hn_code code = hn_status_code(status);
     if ((code == HN_UNSUPPORTED || code == HN_DEVICE) && step->kernel) {
         hn_log("run", code == HN_DEVICE ? HN_LOG_WARN : HN_LOG_INFO, "a kernel does it: %s",

@@ -78,7 +78,7 @@ static inline uint32_t hn_stage_of(const hn_stage_list *list, uint32_t item) {
 
 /* How a step may be done on the module's target, worked out when that is known (kernels.c). */
 typedef struct hn_step_ways {
-    const hnb_choice *choice; /* of a KERNEL step with variants; NULL: there is one way */
+    const hnb_choice *choice; /* of a step with variants; NULL: there is one way */
     uint32_t most_args;       /* arguments of the variant that has the most, or all operands */
     uint32_t most_entries;    /* the same with parameters */
 } hn_step_ways;
@@ -90,6 +90,7 @@ typedef hn_status (*hn_copy_fn)(hn_queue *queue, void *to, const void *from, siz
 typedef struct hn_run_extern {
     hn_dev *dev; /* that does it */
     hn_ext_call call;
+    hn_ext_form form;         /* that the program asks for, if it does */
     hn_device_operation *own; /* what a device that is not the host has prepared */
     bool has_kernel;          /* the device does not do the call: the step's kernel is launched */
 } hn_run_extern;
@@ -98,8 +99,8 @@ typedef struct hn_run_extern {
 typedef struct hn_run_step {
     uint32_t kind;  /* hnb_step_kind */
     uint32_t index; /* in the bundle, for messages and profiles */
-    /* of KERNEL, and of EXTERN with a kernel: which of its variants runs for these sizes, and how;
-     * the first until these are known */
+    /* of KERNEL and EXTERN: which of its variants runs for these sizes, and of KERNEL, and of EXTERN
+     * with a kernel, how; the first until these are known */
     uint32_t variant, kernel, arg_count;
     const hnb_launch *called;
     /* of KERNEL: parts of the range that may run at the same time; 1: on the calling thread */

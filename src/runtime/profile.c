@@ -36,7 +36,7 @@ static hn_status count(void *user, const hn_step_info *step, uint64_t *note) {
     if (!p->calls || ns < p->min_ns) p->min_ns = ns;
     p->calls++;
     p->total_ns += ns;
-    if (step->variant_count > 1) p->name = step->name, p->form = step->form;
+    if (*step->form) p->name = step->name, p->form = step->form;
     pthread_mutex_unlock(&m->lock);
     return NULL;
 }

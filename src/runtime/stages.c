@@ -64,20 +64,22 @@ static uint32_t stage_of_launch(const stager *x, const hnb_launch *l) {
                               nodes_stage(x, x->b->params + l->params, l->param_count)));
 }
 
-/* Of all variants of a kernel's step, and of what chooses between them. */
+/* Of all variants of a step, and of what chooses between them. */
 static uint32_t stage_of_variants(const stager *x, uint32_t step) {
     const hnb_choice *choice = x->m->ways[step].choice;
     const uint32_t count = choice ? choice->head.variant_count : 1;
     uint32_t stage = choice ? nodes_stage(x, choice->axes, choice->head.axis_count) : 0;
-    for (uint32_t v = 0; v < count; v++)
-        stage =
-            later(stage, stage_of_launch(x, hn_bundle_call_of(x->b, step, x->m->target, v).launch));
+    for (uint32_t v = 0; v < count; v++) {
+        const hn_bundle_call call = hn_bundle_call_of(x->b, step, x->m->target, v);
+        if (call.launch) stage = later(stage, stage_of_launch(x, call.launch));
+    }
     return stage;
 }
 
 static uint32_t stage_of_step(const stager *x, uint32_t step) {
     const hnb_step *s = &x->b->steps[step];
-    uint32_t stage = s->kind == HNB_STEP_KERNEL ? stage_of_variants(x, step) : 0;
+    const bool has_variants = s->kind == HNB_STEP_KERNEL || x->m->ways[step].choice;
+    uint32_t stage = has_variants ? stage_of_variants(x, step) : 0;
     if (s->kind == HNB_STEP_KERNEL || s->kind == HNB_STEP_ZERO)
         stage = later(stage, buffer_stage(x, s->buffer));
     if (s->kind == HNB_STEP_COPY)

@@ -70,8 +70,10 @@ static uint32_t count_state(const hn_race *race, hn_bench_state state) {
 
 /* The one that took others out of the race may be this one: they come back. */
 static void drop(hn_race *race, hn_runner *r, hn_status error) {
-    hn_log("tune", HN_LOG_WARN, "candidate '%s' is out: %s", r->candidate.name,
-           hn_status_message(error));
+    /* one that says that it is not for this work has not failed */
+    const bool has_failed = hn_status_code(error) != HN_UNSUPPORTED;
+    hn_log("tune", has_failed ? HN_LOG_WARN : HN_LOG_INFO, "candidate '%s' is out: %s",
+           r->candidate.name, hn_status_message(error));
     r->state = HN_BENCH_DROPPED;
     r->error = error;
     race->last_dropped = r;

@@ -80,11 +80,16 @@ static hn_status add_choice(tuning *t, uint32_t number) {
     return NULL;
 }
 
+/* Calls of operations are timed with the model: a bundle asks for few of their forms. */
+static bool is_wanted(const tuning *t, const hnb_choice *choice) {
+    return choice->target == t->m->target && choice->head.variant_count > 1 &&
+           t->m->view.steps[choice->step].kind == HNB_STEP_KERNEL;
+}
+
 static hn_status list_jobs(tuning *t) {
     const hn_bundle *b = &t->m->view;
     for (uint32_t k = 0; k < b->choices_count; k++)
-        if (b->choices[k].target == t->m->target && b->choices[k].head.variant_count > 1)
-            HN_TRY(add_choice(t, k));
+        if (is_wanted(t, &b->choices[k])) HN_TRY(add_choice(t, k));
     if (t->jobs.count) return NULL;
     return HN_ERROR(HN_UNSUPPORTED, "no kernel of the program has several forms to choose among; "
                                     "compile the model with --forms N (forms_shipped)");

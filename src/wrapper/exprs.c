@@ -100,7 +100,7 @@ static hn_status visit_variants(const walker *x, const hn_line *line) {
             const hn_wlaunch l = hn_line_launch(line, v, t);
             HN_TRY(visit_launch(x, &l));
         }
-    for (uint32_t t = 0; line->variant_count && t < targets; t++)
+    for (uint32_t t = 0; line->choices && t < targets; t++)
         HN_TRY(visit_list(x, line->choices[t].axes, line->choices[t].head.axis_count));
     return NULL;
 }

@@ -453,6 +453,57 @@ static hn_status add_operation_kernel(emitter *e, uint32_t step, hn_line *line) 
     return kernel_of(e, at, &line->kernel);
 }
 
+/* The forms of all targets, each once; of a target which of them its own are. */
+typedef struct form_list {
+    hn_str items[HN_CHOICE_VARIANTS];
+    uint32_t count;
+} form_list;
+
+static hn_status add_form(form_list *list, const hn_kernel_code *own, uint32_t *out) {
+    const hn_str form = hn_str_of(own->form ? own->form : "own");
+    for (*out = 0; *out < list->count; ++*out)
+        if (hn_str_eq(list->items[*out], form)) return NULL;
+    if (list->count == HN_CHOICE_VARIANTS)
+        return HN_ERROR(HN_INTERNAL, "a call with more than %d forms", HN_CHOICE_VARIANTS);
+    list->items[list->count++] = form;
+    return NULL;
+}
+
+/* The table of a target by the numbers of the list. */
+static hn_status renumber_choice(emitter *e, const hn_kernel_code *own, form_list *list,
+                                 hn_sym_choice *out) {
+    uint32_t numbers[HN_CHOICE_VARIANTS];
+    hn_choice_box *boxes;
+    HN_TRY(add_form(list, own, &numbers[0]));
+    for (uint32_t v = 0; v < own->variant_count; v++)
+        HN_TRY(add_form(list, &own->variants[v], &numbers[v + 1]));
+    if (own->choice) *out = *own->choice;
+    HN_NEW(e->scratch, boxes, (size_t)out->head.box_count + 1);
+    for (uint32_t k = 0; k < out->head.box_count; k++) {
+        boxes[k] = out->boxes[k];
+        boxes[k].variant = numbers[boxes[k].variant];
+    }
+    out->boxes = boxes;
+    out->head.fallback = numbers[out->head.fallback];
+    return NULL;
+}
+
+/* Which form the operation is asked for, where the driver says so. */
+static hn_status add_forms(emitter *e, uint32_t step, hn_line *line) {
+    const uint32_t targets = e->source->target_count;
+    form_list list = {.count = 0};
+    hn_sym_choice *choices;
+    bool is_asked = false;
+    for (uint32_t t = 0; t < targets; t++)
+        is_asked |= e->source->targets[t].kernels[step].form != NULL;
+    if (!is_asked || line->device != HN_DEVICE_CPU || line->kernel) return NULL;
+    HN_NEW(e->scratch, choices, targets);
+    for (uint32_t t = 0; t < targets; t++)
+        HN_TRY(renumber_choice(e, &e->source->targets[t].kernels[step], &list, &choices[t]));
+    for (uint32_t t = 0; t < targets; t++) choices[t].head.variant_count = list.count;
+    return hn_line_set_forms(e->w, line, list.items, list.count, choices);
+}
+
 static hn_status add_extern_call(emitter *e, uint32_t step, const hn_item_info *item) {
     const hn_extern *ext = item->ext;
     hn_woperand operands[HN_EXTERN_OPERANDS_MAX] = {{0}};
@@ -483,6 +534,7 @@ static hn_status add_extern_call(emitter *e, uint32_t step, const hn_item_info *
     set_origins(&line, item->origin, &origins);
     HN_TRY(add_comment(e, &line));
     HN_TRY(add_operation_kernel(e, step, &line));
+    HN_TRY(add_forms(e, step, &line));
     HN_TRY(add_record(e, (place){.step = step}, &line));
     return hn_wrapper_add_line(e->w, line);
 }

@@ -193,8 +193,9 @@ static void variants(printer *p, const hn_line *line) {
     for (uint32_t v = 1; v < hn_line_variants(line); v++) {
         const hn_wlaunch l = hn_line_launch(line, v, 0);
         hn_json_put_open(&p->json, '{');
-        hn_json_put_number(&p->json, "kernel", hn_line_kernel(line, v));
-        hn_json_put_number(&p->json, "grain", l.grain);
+        if (line->kind == HN_LINE_KERNEL)
+            hn_json_put_number(&p->json, "kernel", hn_line_kernel(line, v)),
+                hn_json_put_number(&p->json, "grain", l.grain);
         launch_fields(p, &l);
         hn_json_put_close(&p->json, '}');
     }
@@ -220,7 +221,7 @@ static void line_fields(printer *p, const hn_line *line) {
         hn_json_put_number(&p->json, "kernel", line->kernel);
     if (line->operand_count) operands(p, line);
     launch_fields(p, &launch);
-    if (line->variant_count && line->choices) variants(p, line);
+    if (line->choices) variants(p, line);
     if (line->workspace) hn_json_put_number(&p->json, "workspace", line->workspace);
     hn_json_put_optional(&p->json, "symbol", line->symbol);
     hn_json_put_optional(&p->json, "rounds", line->rounds);

@@ -88,7 +88,8 @@ static void put_choice(const hn_wrapper *w, const hn_sym_choice *c, hn_strbuf *o
 
 void hn_variants_print(const hn_wrapper *w, const hn_line *line, hn_strbuf *out) {
     for (uint32_t v = 1; v < hn_line_variants(line); v++) {
-        hn_strbuf_printf(out, " or k%u", hn_line_kernel(line, v));
+        hn_strbuf_puts(out, " or");
+        if (hn_line_kernel(line, v)) hn_strbuf_printf(out, " k%u", hn_line_kernel(line, v));
         if (line->variants[v - 1].launches)
             hn_launch_print(w, &line->variants[v - 1].launches[0], out);
     }
@@ -221,7 +222,7 @@ static hn_status read_choice(hn_lex *lex, hn_sym *sym, hn_line *line) {
 
 static hn_status read_variant(hn_lex *lex, hn_sym *sym, const hn_line *line, hn_wvariant *out) {
     hn_wlaunch *launch;
-    HN_TRY(hn_wrapper_label_parse(lex, 'k', &out->kernel));
+    if (line->kind == HN_LINE_KERNEL) HN_TRY(hn_wrapper_label_parse(lex, 'k', &out->kernel));
     HN_NEW(lex->arena, launch, 1);
     launch->arg_count = line->operand_count;
     out->launches = launch;

@@ -380,7 +380,7 @@ static hn_status read_call(parser *ps, hn_line *line) {
     }
     if (line->kind != HN_LINE_KERNEL && line->kind != HN_LINE_EXTERN) return NULL;
     HN_TRY(hn_text_read_device(&ps->lex, &line->device));
-    return line->kind == HN_LINE_KERNEL ? hn_variants_parse(&ps->lex, ps->sym, line) : NULL;
+    return hn_variants_parse(&ps->lex, ps->sym, line);
 }
 
 static hn_status read_pair(parser *ps, hn_line *line) {

@@ -75,7 +75,8 @@ hn_status hn_source_steps(source_printer *p) HN_MUST_USE;
 void hn_source_buffers(source_printer *p, const hn_line *line, const hn_wlaunch *launch);
 /* "const long long p[] = {...};", and nothing of none. */
 void hn_source_params(source_printer *p, const hn_expr *params, uint32_t count, const char *type);
-/* Both, of a call of an operation, and "static const extern_facts f = {...};". */
+/* Both, of a call of an operation, and "static const extern_facts f = {...};", with the form that it is
+ * asked for. */
 void hn_source_extern_facts(source_printer *p, const hn_line *line, uint32_t number);
 
 /* source_variants.c: which variant of a call runs. */

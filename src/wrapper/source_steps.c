@@ -102,6 +102,23 @@ static bool is_constant(const source_printer *p, const hn_woperand *o) {
            !p->numbering->places.storages.items[at->source].is_mutable;
 }
 
+/* What the operation may be asked for, where that differs by sizes. */
+static void put_forms(source_printer *p, const hn_line *line) {
+    if (!line->variant_count) return;
+    begin_line(p);
+    hn_strbuf_puts(p->out, "static const char *const forms[] = {");
+    for (uint32_t v = 0; v < hn_line_variants(line); v++) {
+        if (v) hn_strbuf_puts(p->out, ", ");
+        hn_source_string(p->out, hn_line_launch(line, v, 0).form);
+    }
+    hn_strbuf_puts(p->out, "};\n");
+}
+
+static void put_form(source_printer *p, const hn_line *line) {
+    if (line->variant_count) PUTS("forms[n[%u]]", p->first_pick + p->next_pick++);
+    else hn_source_string(p->out, line->form);
+}
+
 void hn_source_extern_facts(source_printer *p, const hn_line *line, uint32_t number) {
     const hn_wlaunch all = {.arg_count = line->operand_count};
     uint32_t constants = 0;
@@ -109,16 +126,19 @@ void hn_source_extern_facts(source_printer *p, const hn_line *line, uint32_t num
     hn_source_params(p, line->params, line->param_count, "int64_t");
     for (uint32_t k = 0; k < line->operand_count; k++)
         if (line->operands[k].buffer && is_constant(p, &line->operands[k])) constants |= 1u << k;
+    put_forms(p, line);
     begin_line(p);
-    PUTS("static const extern_facts f = {%u, %u /* %s */, %u, %u, 0x%x, {", number,
-         (unsigned)line->extern_kind, hn_wextern_names[line->extern_kind], line->operand_count,
-         line->param_count, constants);
+    PUTS("%sconst extern_facts f = {%u, %u /* %s */, %u, %u, 0x%x, {",
+         line->variant_count ? "" : "static ", number, (unsigned)line->extern_kind,
+         hn_wextern_names[line->extern_kind], line->operand_count, line->param_count, constants);
     for (uint32_t k = 0; k < line->operand_count; k++) {
         const hn_woperand *o = &line->operands[k];
         PUTS("%s%u", k ? ", " : "", o->buffer ? (unsigned)o->dtype : 0u);
     }
     hn_strbuf_puts(p->out, "}, ");
     hn_source_where(p, line->origin);
+    hn_strbuf_puts(p->out, ", ");
+    put_form(p, line);
     hn_strbuf_puts(p->out, "};\n");
 }
 

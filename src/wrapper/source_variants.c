@@ -1,6 +1,7 @@
 /* source_variants.c: of emitted C, which variant of a call runs: a number beside those of the
  * sizes. It is looked up when the sizes are known that the table looks at, by comparisons with its
  * bounds. */
+#include "wrapper/names.h"
 #include "wrapper/source_impl.h"
 
 #define PUTS(...) hn_strbuf_printf(p->out, __VA_ARGS__)
@@ -40,9 +41,12 @@ static void put_table(source_printer *p, const hn_sym_choice *c, uint32_t number
 }
 
 static void put_line(source_printer *p, const hn_line *line, uint32_t number) {
-    const uint32_t targets = p->device == HN_DEVICE_CPU ? 1 : p->w->target_count;
+    const uint32_t targets = line->device == HN_DEVICE_CPU ? 1 : p->w->target_count;
+    const hn_str name = line->kind == HN_LINE_EXTERN
+                            ? hn_str_of(hn_wextern_names[line->extern_kind])
+                            : p->w->kernels.items[line->kernel].name;
     hn_source_indent(p);
-    PUTS("/* the form of " HN_STR_FMT, HN_STR_ARG(p->w->kernels.items[line->kernel].name));
+    PUTS("/* the form of " HN_STR_FMT, HN_STR_ARG(name));
     for (uint32_t v = 0; v < hn_line_variants(line); v++) {
         PUTS("%s %u ", v ? "," : ":", v);
         hn_source_comment(p->out, hn_line_launch(line, v, 0).form);

@@ -263,6 +263,19 @@ static hn_status put_variants(bundle_emitter *e, const hn_line *line, const hnb_
     return NULL;
 }
 
+/* For each target its table over the forms of an operation. */
+static hn_status put_forms(bundle_emitter *e, const hn_line *line) {
+    for (uint32_t t = 0; t < (e->target_count ? e->target_count : 1); t++) {
+        HN_TRY(put_choice(e, &line->choices[t], t));
+        for (uint32_t v = 0; v < hn_line_variants(line); v++) {
+            hnb_variant own = {.kernel = 0};
+            HN_TRY(hn_emit_str(e, hn_line_launch(line, v, t).form, &own.form));
+            HN_PUSH(e->out.arena, &e->out.variants, own);
+        }
+    }
+    return NULL;
+}
+
 /* Four expressions for each check of a kernel: see hnb_step. */
 static hn_status put_checks(bundle_emitter *e, const hn_line *line, hnb_step *s) {
     s->params = e->out.params.count;
@@ -319,6 +332,7 @@ hn_status hn_emit_step(bundle_emitter *e, uint32_t at) {
         s.param_count = line->param_count;
         HN_TRY(put_params(e, line->params, line->param_count, &s.params));
         if (line->kernel) HN_TRY(put_launches(e, line, &s));
+        if (line->choices) HN_TRY(put_forms(e, line));
     }
     HN_TRY(hn_emit_str(e, line->text, &s.text));
     HN_TRY(put_step_origins(e, line, &s));

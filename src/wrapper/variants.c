@@ -192,6 +192,42 @@ hn_status hn_line_set_choices(hn_wrapper *w, hn_line *line, const hn_sym_choice 
     return NULL;
 }
 
+/* ---- forms of operations ---- */
+
+static bool may_have_forms(const hn_line *line) {
+    return line->kind == HN_LINE_EXTERN && line->device == HN_DEVICE_CPU && !line->kernel;
+}
+
+static hn_status copy_text(hn_wrapper *w, hn_str text, hn_str *out) {
+    const char *own = hn_arena_strndup(w->arena, text.ptr, text.len);
+    *out = (hn_str){own, text.len};
+    return own ? NULL : HN_ERROR(HN_OUT_OF_MEMORY, "no memory for the name of a form");
+}
+
+/* The same for each target. */
+static hn_status add_form(hn_wrapper *w, const hn_line *line, hn_str form, hn_wvariant *out) {
+    hn_wlaunch *launches;
+    HN_NEW(w->arena, launches, w->target_count);
+    HN_TRY(copy_text(w, form, &launches[0].form));
+    launches[0].arg_count = line->operand_count;
+    for (uint32_t t = 1; t < w->target_count; t++) launches[t] = launches[0];
+    *out = (hn_wvariant){.launches = launches};
+    return NULL;
+}
+
+hn_status hn_line_set_forms(hn_wrapper *w, hn_line *line, const hn_str *forms, uint32_t count,
+                            const hn_sym_choice *choices) {
+    hn_wvariant *variants;
+    if (!may_have_forms(line)) return BAD("a line that is no call of an operation has forms");
+    if (!count || count > HN_CHOICE_VARIANTS) return BAD("a call with %u forms", count);
+    HN_NEW(w->arena, variants, count);
+    HN_TRY(copy_text(w, forms[0], &line->form));
+    for (uint32_t k = 1; k < count; k++) HN_TRY(add_form(w, line, forms[k], &variants[k - 1]));
+    line->variants = variants;
+    line->variant_count = count - 1;
+    return hn_line_set_choices(w, line, choices);
+}
+
 /* ---- checks ---- */
 
 static hn_status check_launch(const hn_line *line, const hn_wlaunch *l, uint32_t i, uint32_t v) {
@@ -251,7 +287,25 @@ static hn_status check_choice(const hn_wrapper *w, const hn_line *line, const hn
     return check_axes(w, c, i);
 }
 
+/* Of a call of an operation. */
+static hn_status check_forms(const hn_wrapper *w, const hn_line *line, uint32_t i) {
+    if (!may_have_forms(line)) return BAD("line %u: its operation has no forms", i);
+    if (hn_line_variants(line) > HN_CHOICE_VARIANTS || (line->variant_count && !line->variants))
+        return BAD("line %u has %u variants", i, hn_line_variants(line));
+    for (uint32_t v = 0; v < hn_line_variants(line); v++) {
+        const bool is_there = !v || line->variants[v - 1].launches;
+        if (v && line->variants[v - 1].kernel) return BAD("line %u: variant %u is a kernel", i, v);
+        if (!is_there || !hn_line_launch(line, v, 0).form.len)
+            return BAD("line %u: variant %u has no form", i, v);
+    }
+    if (!line->choices) return BAD("line %u has forms, and no table", i);
+    for (uint32_t t = 0; t < w->target_count; t++)
+        HN_TRY(check_choice(w, line, &line->choices[t], i));
+    return NULL;
+}
+
 static hn_status check_line(const hn_wrapper *w, const hn_line *line, uint32_t i) {
+    if (line->kind == HN_LINE_EXTERN) return check_forms(w, line, i);
     if (line->kind != HN_LINE_KERNEL)
         return BAD("line %u has variants, and is no call of a kernel", i);
     if (!line->variant_count)
@@ -274,7 +328,9 @@ static hn_status check_line(const hn_wrapper *w, const hn_line *line, uint32_t i
 hn_status hn_wrapper_variants_verify(const hn_wrapper *w) {
     for (uint32_t i = 0; i < w->lines.count; i++) {
         const hn_line *line = &w->lines.items[i];
-        if (line->variant_count || line->choices || line->order) HN_TRY(check_line(w, line, i));
+        const bool has_forms = line->kind == HN_LINE_EXTERN && line->form.len;
+        if (line->variant_count || line->choices || line->order || has_forms)
+            HN_TRY(check_line(w, line, i));
     }
     return NULL;
 }

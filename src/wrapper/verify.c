@@ -186,7 +186,7 @@ static hn_status check_launch(const verifier *v, const uint8_t *state, const hn_
     HN_TRY(check_exprs(v, state, l.params, l.param_count, i));
     HN_TRY(check_expr(v, state, l.extent, i));
     HN_TRY(check_expr(v, state, l.scratch_bytes, i));
-    if (variant || !line->variant_count) return NULL;
+    if (variant || !line->choices) return NULL;
     return check_exprs(v, state, line->choices->axes, line->choices->head.axis_count, i);
 }
 
@@ -224,7 +224,7 @@ static hn_status check_operands(verifier *v, uint8_t *state, const hn_line *line
         HN_TRY(check_launch(v, state, line, i, x));
     for (uint32_t k = 0; k < line->operand_count; k++)
         if (line->operands[k].written) HN_TRY(check_define(v, state, line->operands[k].buffer, i));
-    if (line->variant_count) forget_partial(v, state, line);
+    if (line->kind == HN_LINE_KERNEL && line->variant_count) forget_partial(v, state, line);
     return line->workspace ? check_define(v, state, line->workspace, i) : NULL;
 }
 

@@ -181,14 +181,16 @@ typedef struct hn_line {
     hn_wbuf workspace;
     /* KERNEL: for each target but the first; NULL when there is only that */
     const hn_wlaunch *others;
-    hn_str form; /* KERNEL: as in hn_wlaunch */
+    /* KERNEL: as in hn_wlaunch; EXTERN on the CPU: the form that the call is to have
+     * (ops/cpu/forms.h), empty: the operation decides */
+    hn_str form;
     /* KERNEL that does not take all operands, in order: what its function takes, as in hn_wlaunch;
      * other variants take the rest. NULL: it does */
     uint32_t arg_count;
     const uint32_t *order;
-    /* KERNEL: the line itself is variant 0; these are 1, 2, ... (variants.h). All compute the same.
-     * Which one runs is said, for each target, by a table over sizes; NULL when there is only
-     * one */
+    /* KERNEL, EXTERN: the line itself is variant 0; these are 1, 2, ... (variants.h). All compute
+     * the same. Which one runs is said, for each target, by a table over sizes; NULL when a KERNEL
+     * has only one, or an EXTERN has no form. Those of an EXTERN have nothing but forms */
     uint32_t variant_count;
     const hn_wvariant *variants;
     const hn_sym_choice *choices;

@@ -76,33 +76,25 @@ hn_status hn_ext_form_parse(const char *kind, const char *parameters, hn_ext_for
     return NULL;
 }
 
+hn_status hn_ext_form_read(const char *text, hn_ext_form *out) {
+    char kind[HN_EXT_FORM_TEXT];
+    const size_t len = strcspn(text, " ");
+    snprintf(kind, sizeof kind, "%.*s", (int)len, text);
+    return hn_ext_form_parse(kind, text + len + (text[len] == ' '), out);
+}
+
 /* ---- which there are ---- */
 
 typedef struct list {
-    const hn_ext_call *call;
-    hn_ext_expected *items;
+    hn_ext_form *items;
     uint32_t count;
-    hn_status failed; /* the first error */
 } list;
 
-/* If the call can have it. */
 static void add(list *l, hn_ext_form form) {
-    hn_ext_call trial = *l->call;
-    if (l->count == HN_EXT_FORMS_MAX) return;
-    trial.form = &form;
-    hn_status status = hn_ext_prepare(&trial);
-    if (status) {
-        if (!l->failed && !form.kind) l->failed = status;
-        else hn_status_free(status);
-        return;
-    }
-    hn_ext_release(&trial);
-    l->items[l->count++] = (hn_ext_expected){.form = form};
+    if (l->count < HN_EXT_FORMS_MAX) l->items[l->count++] = form;
 }
 
-static void list_matmul(list *l) {
-    const int64_t k = l->call->params[HN_MATMUL_K];
-    const bool has_weights = l->call->is_constant[2] && l->call->params[HN_MATMUL_B_CONSTANT];
+static void list_matmul(list *l, bool has_weights) {
     add(l, (hn_ext_form){.kind = "skinny"});
     for (int64_t block = 128; block <= 1024; block *= 2)
         add(l, (hn_ext_form){.kind = "skinny", .block = block});
@@ -115,7 +107,7 @@ static void list_matmul(list *l) {
             add(l, f);
         }
         f = plain;
-        for (int64_t pass = 256; pass <= 4096 && pass < 2 * k; pass *= 2) {
+        for (int64_t pass = 256; pass <= 4096; pass *= 2) {
             f.pass = pass;
             add(l, f);
         }
@@ -132,18 +124,42 @@ static void list_attention(list *l) {
         add(l, (hn_ext_form){.kind = "blocks", .block = block});
 }
 
+uint32_t hn_ext_forms_all(hn_extern_kind kind, bool has_weights, int threads,
+                          hn_ext_form out[HN_EXT_FORMS_MAX]) {
+    list l = {.items = out};
+    add(&l, (hn_ext_form){.kind = NULL});
+    if (kind == HN_EXTERN_MATMUL) list_matmul(&l, has_weights);
+    if (kind == HN_EXTERN_CONV) list_conv(&l);
+    if (kind == HN_EXTERN_ATTENTION) list_attention(&l);
+    if (threads > 1) add(&l, (hn_ext_form){.tasks = 1});
+    return l.count;
+}
+
+static bool has_weights(const hn_ext_call *call) {
+    return call->kind == HN_EXTERN_MATMUL && call->is_constant[2] &&
+           call->params[HN_MATMUL_B_CONSTANT];
+}
+
+/* Two passes or one of more than all of k are the same. */
+static bool is_pointless(const hn_ext_call *call, const hn_ext_form *form) {
+    return form->pass && form->pass >= 2 * call->params[HN_MATMUL_K];
+}
+
 hn_status hn_ext_forms_list(const hn_ext_call *call, hn_ext_expected out[HN_EXT_FORMS_MAX],
                             uint32_t *out_count) {
-    list l = {.call = call, .items = out};
-    add(&l, (hn_ext_form){.kind = NULL});
-    if (call->kind == HN_EXTERN_MATMUL) list_matmul(&l);
-    if (call->kind == HN_EXTERN_CONV) list_conv(&l);
-    if (call->kind == HN_EXTERN_ATTENTION) list_attention(&l);
-    if (call->threads > 1) add(&l, (hn_ext_form){.tasks = 1});
-    *out_count = l.count;
-    if (l.count) {
-        hn_status_free(l.failed);
-        return NULL;
+    hn_ext_form all[HN_EXT_FORMS_MAX];
+    hn_status failed = NULL; /* of the form that must be possible */
+    const uint32_t count = hn_ext_forms_all(call->kind, has_weights(call), call->threads, all);
+    *out_count = 0;
+    for (uint32_t k = 0; k < count && !failed; k++) {
+        hn_ext_call trial = *call;
+        trial.form = &all[k];
+        if (is_pointless(call, &all[k])) continue;
+        hn_status status = hn_ext_prepare(&trial);
+        if (!status) hn_ext_release(&trial), out[(*out_count)++].form = all[k];
+        else if (!k) failed = status;
+        else hn_status_free(status);
     }
-    return l.failed;
+    for (uint32_t k = 0; k < *out_count; k++) out[k].ns = 0;
+    return failed;
 }

@@ -19,6 +19,11 @@ typedef struct hn_ext_expected {
     double ns; /* expected of a run; 0: nothing is */
 } hn_ext_expected;
 
+/* All forms that calls of this kind may have, in the order in which who decides nothing prefers them:
+ * the first is what the operation decides by itself. `has_weights`: MATMUL of a constant b. A set that
+ * tuning records can be held against. How many. */
+uint32_t hn_ext_forms_all(hn_extern_kind kind, bool has_weights, int threads,
+                          hn_ext_form out[HN_EXT_FORMS_MAX]);
 /* The forms that are worth a comparison for a call that was not prepared, best first. The first one
  * is what the operation decides by itself. Each of them was prepared once, and is right for the
  * call. Errors: those of a call that cannot be prepared in any form. */
@@ -30,5 +35,7 @@ const char *hn_ext_form_kind(const hn_ext_form *form);
 void hn_ext_form_print(const hn_ext_form *form, char out[HN_EXT_FORM_TEXT]);
 /* Errors: invalid-argument, naming the word. */
 hn_status hn_ext_form_parse(const char *kind, const char *parameters, hn_ext_form *out) HN_MUST_USE;
+/* The same of one text: "gemm pass=512". */
+hn_status hn_ext_form_read(const char *text, hn_ext_form *out) HN_MUST_USE;
 
 #endif

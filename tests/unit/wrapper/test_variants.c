@@ -84,6 +84,71 @@ TEST(json_has_variants) {
     teardown(&f);
 }
 
+/* What operations are asked for. */
+#define ASKED                                                                                      \
+    "wrapper {\n"                                                                                  \
+    "  symbol size s0 in [1, none]\n"                                                              \
+    "  buffer b1 : input f32[s0] source 0\n"                                                       \
+    "  buffer b2 : output f32[s0] bytes(4*s0)\n"                                                   \
+    "  buffer b3 : output i64[s0] bytes(8*s0)\n"                                                   \
+    "  input \"x\" : f32[s0] strides [1] in b1\n"                                                  \
+    "  extern sort(out b2 f32, out b3 i64, b1 f32) params [1, s0, 1, s0, 0, 0] "
+#define ASKED_END                                                                                  \
+    "  output tensor \"y\" : f32[s0] strides [1] in b2\n"                                          \
+    "  output tensor \"z\" : i64[s0] strides [1] in b3\n}\n"
+
+TEST(forms_of_operations) {
+    static const char *const texts[] = {
+        ASKED
+        "form \"one\" or form \"two words=3\" choose [s0] else 0 [1 in [none, 2]]\n" ASKED_END,
+        ASKED "form \"one\" choose [] else 0 []\n" ASKED_END};
+    for (uint32_t k = 0; k < 2; k++) {
+        fixture f;
+        hn_strbuf out;
+        EXPECT_OK(setup(&f, texts[k]));
+        EXPECT_OK(hn_wrapper_verify(f.w));
+        hn_strbuf_init(&out);
+        hn_wrapper_print(f.w, &out);
+        EXPECT_STR(out.ptr, texts[k]);
+        EXPECT_INT(hn_line_variants(&f.w->lines.items[0]), 2 - k);
+        hn_strbuf_deinit(&out);
+        teardown(&f);
+    }
+}
+
+TEST(forms_of_operations_that_are_refused) {
+    static const struct {
+        const char *text, *message;
+    } rows[] = {
+        {ASKED "form \"one\"\n" ASKED_END, "has forms, and no table"},
+        {ASKED "form \"one\" or choose [s0] else 0 [1 in [none, 2]]\n" ASKED_END,
+         "variant 1 has no form"},
+        {ASKED "form \"one\" choose [s0] else 1 []\n" ASKED_END, "falls back on variant 1 of 1"},
+        {ASKED "form \"one\" on opencl choose [] else 0 []\n" ASKED_END, "has no forms"},
+    };
+    for (size_t k = 0; k < HN_COUNT_OF(rows); k++) {
+        fixture f;
+        EXPECT_OK(setup(&f, rows[k].text));
+        EXPECT_ERROR(hn_wrapper_variants_verify(f.w), HN_INTERNAL, rows[k].message);
+        teardown(&f);
+    }
+}
+
+TEST(forms_are_set) {
+    static const hn_str forms[] = {{"one", 3}, {"two", 3}};
+    const hn_sym_choice choice = {.head = {.variant_count = 2}};
+    fixture f;
+    EXPECT_OK(setup(&f, ASKED "\n" ASKED_END));
+    hn_line *line = (hn_line *)&f.w->lines.items[0];
+    EXPECT_ERROR(hn_line_set_forms(f.w, line, forms, 0, &choice), HN_INTERNAL, "0 forms");
+    EXPECT_OK(hn_line_set_forms(f.w, line, forms, 2, &choice));
+    EXPECT_OK(hn_wrapper_variants_verify(f.w));
+    EXPECT(hn_str_eq(hn_line_launch(line, 1, 0).form, forms[1]));
+    line->device = HN_DEVICE_OPENCL;
+    EXPECT_ERROR(hn_line_set_forms(f.w, line, forms, 2, &choice), HN_INTERNAL, "no call of an");
+    teardown(&f);
+}
+
 /* Every text cut short is an error with a place, and none crashes. */
 TEST(text_cut_short) {
     char text[4096];
