@@ -35,9 +35,9 @@ extern "C" {
 
 enum { HN_BENCH_CANDIDATES_MAX = 1024, HN_BENCH_ROUNDS_MAX = 1000 };
 
-/* One way to do the work. Functions but `run` may be NULL. They are called by the thread that called
- * hn_bench, one at a time. An error of any of them takes this candidate out of the race, with the
- * message in its result, and nobody else. */
+/* One way to do the work. Functions but `run` may be NULL. They are called by the thread that
+ * called hn_bench, one at a time. An error of any of them takes this candidate out of the race,
+ * with the message in its result, and nobody else. */
 typedef struct hn_bench_candidate {
     const char *name; /* for results and messages; copied */
     void *user;       /* given to its functions */
@@ -73,8 +73,8 @@ typedef struct hn_bench_options {
      * tell apart, and no less than 100 us. */
     int64_t sample_ns;
     int64_t warmup_ns; /* of each candidate's calls before the first round. 0: 1 ms */
-    /* Before each call: takes what the work reads out of the caches. Not timed; calls are timed one by
-     * one. NULL: the caches keep what they have. */
+    /* Before each call: takes what the work reads out of the caches. Not timed; calls are timed one
+     * by one. NULL: the caches keep what they have. */
     void (*flush)(void *user);
     void *flush_user;
     /* Asked between samples: true ends the race with the error HN_CANCELLED. */
@@ -107,9 +107,10 @@ typedef struct hn_bench_result {
     double median_ns, low_ns, high_ns; /* the median, and the interval that it lies in */
     double least_ns;
     double spread; /* the middle half of the samples, as a share of the median */
-    /* Its time over that of the fastest, in the same rounds: the median, and the interval that it lies
-     * in. Of the fastest itself 1. Of too few rounds for the confidence the interval is from 0.8 of the
-     * least to 1.25 of the largest ratio; 0 to INFINITY without a round that both have. */
+    /* Its time over that of the fastest, in the same rounds: the median, and the interval that
+     * it lies in. Of the fastest itself 1. Of too few rounds for the confidence the interval is
+     * from 0.8 of the least to 1.25 of the largest ratio; 0 to INFINITY without a round that
+     * both have. */
     double ratio, ratio_low, ratio_high;
 } hn_bench_result;
 
@@ -143,9 +144,10 @@ HN_API hn_status hn_bench(const hn_bench_options *options, const hn_bench_candid
 /* NULL is allowed. */
 HN_API void hn_bench_report_destroy(hn_bench_report *report);
 
-/* The winner among results, of a report or of a record of one: of the candidates that were left until
- * the end, the first one that the fastest does not certainly lead by more than `noise` (0.01: 1 %).
- * `count`: no candidate was left. It depends on nothing but `state`, `ratio` and `ratio_low`. */
+/* The winner among results, of a report or of a record of one: of the candidates that were left
+ * until the end, the first one that the fastest does not certainly lead by more than `noise`
+ * (0.01: 1 %). `count`: no candidate was left. It depends on nothing but `state`, `ratio` and
+ * `ratio_low`. */
 HN_API uint32_t hn_bench_winner(const hn_bench_result *results, uint32_t count, double noise);
 
 /* ---- kernels ---- */
@@ -168,8 +170,8 @@ typedef struct hn_bench_arg {
     const int64_t *strides; /* elements, not negative; NULL: row-major */
     /* of element 0, from memory that is aligned to 64 bytes, or as the device does it */
     int64_t offset_bytes;
-    /* 1 + the number of an earlier argument whose memory it lies in, from which `offset_bytes` counts:
-     * a result in place, or one tensor that is passed twice. 0: memory of its own */
+    /* 1 + the number of an earlier argument whose memory it lies in, from which `offset_bytes`
+     * counts: a result in place, or one tensor that is passed twice. 0: memory of its own */
     uint32_t same_as;
     hn_bench_access access;
     /* of whole numbers: they are indices from 0 to index_limit - 1. 0: they are not */
@@ -209,10 +211,11 @@ typedef struct hn_bench_kernel {
     const char *name;
     const hn_bench_launch *launches; /* one after the other; read behind `build` */
     uint32_t launch_count;
-    /* In place of launches, on the CPU: the work, given the address of element 0 of each argument of
-     * the subject. */
+    /* In place of launches, on the CPU: the work, given the address of element 0 of each argument
+     * of the subject. */
     hn_status (*run)(void *user, void *const *args);
-    /* Once, before the first call: makes the code, and may fill in the launches. NULL: it is there. */
+    /* Once, before the first call: makes the code, and may fill in the launches. NULL: it is
+     * there. */
     hn_status (*build)(void *user);
     void *user; /* of both */
 } hn_bench_kernel;
@@ -224,22 +227,21 @@ typedef struct hn_bench_subject {
     hn_device device;
     int threads;  /* of the CPU; 0: as many as a run has by default */
     bool is_cold; /* the caches have nothing of the arguments when a call begins */
-    /* Makes of the arguments' elements, in memory of the host and by the addresses of element 0, what a
-     * kernel has to make of them. HN_INVALID_ARGUMENT: an index is out of bounds. NULL, or
+    /* Makes of the arguments' elements, in memory of the host and by the addresses of element 0,
+     * what a kernel has to make of them. HN_INVALID_ARGUMENT: an index is out of bounds. NULL, or
      * HN_UNSUPPORTED: what the first form makes that runs is right. */
     hn_status (*reference)(void *user, void *const *args);
     void *reference_user;
 } hn_bench_subject;
 
-/* Times forms of one kernel by hn_bench, on arguments that are made up. Before a form may win it has to
- * give the right result: whole numbers exactly; floats within what other orders of the same sum
- * differ by, as the differences of assert_close for their type allow. It may change nothing else. A form
- * that does not compile, load or run, or is wrong, is out of the race. Devices with a clock tell the
- * time themselves.
- * `options` may be NULL. With one kernel nothing is called.
- * Errors: as hn_bench; invalid-argument for arguments that cannot be, and for kernels that find an
- * index out of bounds whatever the arguments hold; not-found without the device; device;
- * out-of-memory. */
+/* Times forms of one kernel by hn_bench, on arguments that are made up. Before a form may win
+ * it has to give the right result: whole numbers exactly; floats within what other orders of
+ * the same sum differ by, as the differences of assert_close for their type allow. It may
+ * change nothing else. A form that does not compile, load or run, or is wrong, is out of the
+ * race. Devices with a clock tell the time themselves. `options` may be NULL. With one kernel
+ * nothing is called. Errors: as hn_bench; invalid-argument for arguments that cannot be, and
+ * for kernels that find an index out of bounds whatever the arguments hold; not-found without
+ * the device; device; out-of-memory. */
 HN_API hn_status hn_bench_kernels(const hn_bench_options *options, const hn_bench_subject *subject,
                                   const hn_bench_kernel *kernels, uint32_t count,
                                   hn_bench_report **out_report) HN_MUST_USE;
@@ -272,13 +274,13 @@ typedef struct hn_module_tune_options {
     const hn_bench_options *bench; /* of each, but for its budget. NULL: defaults */
 } hn_module_tune_options;
 
-/* Lets the forms that a program was compiled with (hn_compile_options.forms_shipped, tuning records)
- * race on this machine, on arguments that are made up: at the sizes of the export, and where its sizes
- * differ from call to call at powers of four. Neither a compiler nor the model is needed. The module
- * stays as it is: load the image to have what came out. Kernels are compared with each other: what the
- * first form makes that runs is right. `options` may be NULL.
- * Owns: the caller destroys the result. Errors: unsupported for a file of several programs, or one
- * without such kernels; as hn_bench_kernels; out-of-memory. */
+/* Lets the forms that a program was compiled with (hn_compile_options.forms_shipped, tuning
+ * records) race on this machine, on arguments that are made up: at the sizes of the export, and
+ * where its sizes differ from call to call at powers of four. Neither a compiler nor the model is
+ * needed. The module stays as it is: load the image to have what came out. Kernels are compared
+ * with each other: what the first form makes that runs is right. `options` may be NULL. Owns: the
+ * caller destroys the result. Errors: unsupported for a file of several programs, or one without
+ * such kernels; as hn_bench_kernels; out-of-memory. */
 HN_API hn_status hn_module_tune(hn_module *module, const hn_module_tune_options *options,
                                 hn_module_tuning **out) HN_MUST_USE;
 HN_API void hn_module_tuning_destroy(hn_module_tuning *tuning); /* NULL is allowed */

@@ -40,8 +40,8 @@ typedef enum hn_debug_level {
     /* a line for each tensor: inputs of the model, what steps read, what they have written */
     HN_DEBUG_STATS = 2,
     HN_DEBUG_SAVE = 3, /* a file for each of these tensors, and manifest.json */
-    /* the first NaN or infinity ends the run with an error; on a device when the host reads what that
-     * has found, at the end of the run at the latest */
+    /* the first NaN or infinity ends the run with an error; on a device when the host reads what
+     * that has found, at the end of the run at the latest */
     HN_DEBUG_CHECK = 4,
     HN_DEBUG_LEVEL_COUNT
 } hn_debug_level;

@@ -57,9 +57,10 @@ typedef struct hn_module_options {
     /* the caller's own thread pool, which executes the parts of a run; copied. NULL: the process's
      * workers */
     const hn_executor *executor;
-    /* "cuda:1", or "cuda:GPU-8f2c" by the beginning of its UUID: which device runs the program, of
-     * the kind that it was compiled for. Of a bundle with programs for several kinds of device the
-     * one for this is taken. NULL: number 0 of the bundle's first program, the CPU's if it has one */
+    /* "cuda:1", or "cuda:GPU-8f2c" by the beginning of its UUID: which device runs the program,
+     * of the kind that it was compiled for. Of a bundle with programs for several kinds of
+     * device the one for this is taken. NULL: number 0 of the bundle's first program, the CPU's
+     * if it has one */
     const char *device;
     /* which code of a bundle for several targets ("x86-64-v3"), and with that which program; NULL:
      * the best that this CPU, or the device, can run */
@@ -69,27 +70,27 @@ typedef struct hn_module_options {
     /* how much memory of a CUDA device the module may take; beyond it, what needs memory fails with
      * out-of-memory. 0: all that there is */
     uint64_t device_memory_bytes;
-    /* On CUDA: from the second run with the same sizes on, the steps are launched as one CUDA graph,
-     * which gets other addresses when they change; of addresses that take turns, four have a graph
-     * each. At most 32 graphs of a module, and 256 MiB by an estimate of 10 KiB for a step, which
-     * `device_memory_bytes` limits, too. Sizes beyond that, and programs with steps that the host
-     * decides or does, run as usual, as do runs with hooks. */
+    /* On CUDA: from the second run with the same sizes on, the steps are launched as one CUDA
+     * graph, which gets other addresses when they change; of addresses that take turns, four have a
+     * graph each. At most 32 graphs of a module, and 256 MiB by an estimate of 10 KiB for a step,
+     * which `device_memory_bytes` limits, too. Sizes beyond that, and programs with steps that the
+     * host decides or does, run as usual, as do runs with hooks. */
     bool device_graphs;
-    /* a CUcontext of the device that runs the program, in which the module does all of its work; NULL:
-     * the device's primary context, as of PyTorch and of CUDA's runtime. It stays the caller's, who
-     * destroys it behind the module and its outputs. Memory and streams of the device that the module
-     * is given are of this context */
+    /* a CUcontext of the device that runs the program, in which the module does all of its work;
+     * NULL: the device's primary context, as of PyTorch and of CUDA's runtime. It stays the
+     * caller's, who destroys it behind the module and its outputs. Memory and streams of the device
+     * that the module is given are of this context */
     void *device_context;
-    /* for memory of a CUDA device; copied; its context must outlive the module and its outputs. NULL:
-     * a memory pool of the driver */
+    /* for memory of a CUDA device; copied; its context must outlive the module and its outputs.
+     * NULL: a memory pool of the driver */
     const hn_device_allocator *device_allocator;
-    /* What is printed, saved or checked of the tensors of a run: the text of henry/debug.h. NULL: what
-     * HENRY_DEBUG_TENSORS says; "off": nothing */
+    /* What is printed, saved or checked of the tensors of a run: the text of henry/debug.h. NULL:
+     * what HENRY_DEBUG_TENSORS says; "off": nothing */
     const char *debug_tensors;
-    /* For finding reads of memory that was never written: "zero" or "nan" fills temporaries, outputs
-     * and scratch memory before each run with zeros, or with bytes that are NaN as a float of any
-     * type and -1 as a whole number; "once" fills those of a context with zeros when it gets the
-     * memory. NULL: what HENRY_POOL_FILL says; "off": nothing. docs/debugging.md */
+    /* For finding reads of memory that was never written: "zero" or "nan" fills temporaries,
+     * outputs and scratch memory before each run with zeros, or with bytes that are NaN as a float
+     * of any type and -1 as a whole number; "once" fills those of a context with zeros when it gets
+     * the memory. NULL: what HENRY_POOL_FILL says; "off": nothing. docs/debugging.md */
     const char *pool_fill;
 } hn_module_options;
 
@@ -168,33 +169,35 @@ typedef struct hn_run_options {
     const hn_cancel *cancel;
     /* of this module, read and changed by the run; NULL: the module's own */
     hn_state *state;
-    /* of programs for CUDA, a CUstream of the module's context: the run begins when the work that is
-     * in it now is done, and work that is given to it behind hn_run_begin, or hn_module_run_with,
-     * sees outputs in memory of the device, without the host waiting for them. NULL and
-     * CU_STREAM_LEGACY are the default stream; CU_STREAM_PER_THREAD is that of the thread which
-     * begins the run. Without it, inputs in memory of the device are to be complete before */
+    /* of programs for CUDA, a CUstream of the module's context: the run begins when the work that
+     * is in it now is done, and work that is given to it behind hn_run_begin, or
+     * hn_module_run_with, sees outputs in memory of the device, without the host waiting for them.
+     * NULL and CU_STREAM_LEGACY are the default stream; CU_STREAM_PER_THREAD is that of the thread
+     * which begins the run. Without it, inputs in memory of the device are to be complete before */
     bool has_stream;
     void *stream;
-    /* New outputs are tensors in memory of the device that runs the program, and a later run takes
-     * them as inputs without a copy (scalars are on the CPU). They have to be released before
-     * `stream` is destroyed, and in the thread that has called if it is CU_STREAM_PER_THREAD: their
-     * memory is used again when the work is done that the stream has then. If the stream is being
-     * captured then, it is used again when the module is gone: the graph may be launched until that.
-     * Without `stream`, work of the caller's that uses an output is done before its release. */
+    /* New outputs are tensors in memory of the device that runs the program, and a later run
+     * takes them as inputs without a copy (scalars are on the CPU). They have to be released
+     * before `stream` is destroyed, and in the thread that has called if it is
+     * CU_STREAM_PER_THREAD: their memory is used again when the work is done that the stream
+     * has then. If the stream is being captured then, it is used again when the module is gone:
+     * the graph may be launched until that. Without `stream`, work of the caller's that uses an
+     * output is done before its release. */
     bool device_outputs;
-    /* Inputs by their index whose memory the caller gives up, of those that the program was compiled
-     * for (hn_compile_options.donated; hn_module_value_info.is_donated): temporaries and outputs may
-     * lie there, also after an error, so the content is undefined from the beginning of the run. An
-     * output that lies there holds a reference to the input's tensor; if that borrows its memory, it
-     * must outlive the output. Of others, of tensors in another layout than the recorded one, or at
-     * an address that is no multiple of 64, nothing is taken; nor of a tensor on the CPU, if the
-     * program runs on another device: its copy there is taken in any case. No other input and no
-     * given output may have the same memory: invalid-argument. NULL and 0: none */
+    /* Inputs by their index whose memory the caller gives up, of those that the program was
+     * compiled for (hn_compile_options.donated; hn_module_value_info.is_donated): temporaries
+     * and outputs may lie there, also after an error, so the content is undefined from the
+     * beginning of the run. An output that lies there holds a reference to the input's tensor;
+     * if that borrows its memory, it must outlive the output. Of others, of tensors in another
+     * layout than the recorded one, or at an address that is no multiple of 64, nothing is
+     * taken; nor of a tensor on the CPU, if the program runs on another device: its copy there
+     * is taken in any case. No other input and no given output may have the same memory:
+     * invalid-argument. NULL and 0: none */
     const uint32_t *donated;
     uint32_t donated_count;
-    /* To look at all of them: of each kernel that was compiled in several forms this one runs, counted
-     * from 1, or its last one if it has fewer. The first run with another number costs as much as one
-     * with new sizes. 0: the form that suits the sizes */
+    /* To look at all of them: of each kernel that was compiled in several forms this one runs,
+     * counted from 1, or its last one if it has fewer. The first run with another number costs as
+     * much as one with new sizes. 0: the form that suits the sizes */
     uint32_t form;
 } hn_run_options;
 
@@ -423,8 +426,8 @@ HN_API hn_status hn_module_weights_load(hn_module *module, const char *path) HN_
  * It runs when the module is opened and when weights are exchanged, and cannot be run by itself.
  * NULL: there is no such thing. Owns: it is a part of `module`. */
 HN_API hn_module *hn_module_weights_program(const hn_module *module);
-/* Runs that program again, for its hooks; the weights stay as they are. Runs that have begun are not
- * disturbed. Without such a program it does nothing. Errors: as hn_module_weights_replace. */
+/* Runs that program again, for its hooks; the weights stay as they are. Runs that have begun are
+ * not disturbed. Without such a program it does nothing. Errors: as hn_module_weights_replace. */
 HN_API hn_status hn_module_weights_recompute(hn_module *module) HN_MUST_USE;
 
 /* ---- steps, one by one ----
@@ -469,13 +472,13 @@ typedef struct hn_step_info {
     int64_t device_ns;
     const struct hn_step_run *run; /* the library's own, for hn_step_operand_get */
     uint64_t call; /* number of the run, from 1, among those of the module that had hooks */
-    /* Of a kernel that was compiled in several forms, or a call of an operation that was tuned: which
-     * one runs in this run, of how many, and its form: "rows", "gemm pass=512". Of others 0, 1 and
-     * "". */
+    /* Of a kernel that was compiled in several forms, or a call of an operation that was tuned:
+     * which one runs in this run, of how many, and its form: "rows", "gemm pass=512". Of others 0,
+     * 1 and "". */
     uint32_t variant, variant_count;
     const char *form;
-    /* "": the steps of the model. "weights": those of hn_module_weights_program, which have numbers of
-     * their own, and so do its runs */
+    /* "": the steps of the model. "weights": those of hn_module_weights_program, which have numbers
+     * of their own, and so do its runs */
     const char *program;
 } hn_step_info;
 
@@ -492,14 +495,14 @@ typedef struct hn_step_operand {
     uint32_t rank;
     int64_t sizes[HN_TENSOR_MAX_RANK], strides[HN_TENSOR_MAX_RANK];
     /* address of element 0 of the tensor, on `device`; NULL when there is nothing to read: there
-     * are no elements, or it is `after` of a HN_MODULE_STEP_COND or HN_MODULE_STEP_DEFINE, or the step is
-     * a HN_MODULE_STEP_LOOP */
+     * are no elements, or it is `after` of a HN_MODULE_STEP_COND or HN_MODULE_STEP_DEFINE, or the
+     * step is a HN_MODULE_STEP_LOOP */
     void *data;
     int64_t bytes;        /* from element 0 to one past the last; 0 when the shape is not known */
     int64_t offset_bytes; /* where the step begins in it; not 0 for parts of a tensor */
     const char *node;     /* of the model, whose value it is; "" when it is of none */
-    /* in `after`, of what the step has written: a later step writes another part of it, which has no
-     * content yet. In `before`, of what it reads: the same. */
+    /* in `after`, of what the step has written: a later step writes another part of it, which has
+     * no content yet. In `before`, of what it reads: the same. */
     bool is_partial;
 } hn_step_operand;
 
@@ -509,8 +512,8 @@ typedef struct hn_step_operand {
  * Errors: invalid-argument for an index out of range. */
 HN_API hn_status hn_step_operand_get(const hn_step_info *step, uint32_t operand,
                                      hn_step_operand *out) HN_MUST_USE;
-/* Node `k` of those that the step does, below node_count, in the order of the model, and its line in
- * the model's code, "" when it is not known. `out_source` may be NULL. Owns: strings are the
+/* Node `k` of those that the step does, below node_count, in the order of the model, and its line
+ * in the model's code, "" when it is not known. `out_source` may be NULL. Owns: strings are the
  * module's. Errors: invalid-argument for a number out of range. */
 HN_API hn_status hn_step_node_get(const hn_step_info *step, uint32_t k, const char **out_node,
                                   const char **out_source) HN_MUST_USE;
@@ -560,7 +563,8 @@ typedef struct hn_module_stats {
     uint32_t host_steps;
     /* copied for runs between the CPU's memory and that of the device */
     uint64_t bytes_to_device, bytes_from_device;
-    /* with device_graphs: how often a graph was made or brought up to date; runs that launched one */
+    /* with device_graphs: how often a graph was made or brought up to date; runs that launched
+     * one */
     uint64_t graphs_made, graph_runs;
     int64_t weights_upload_ns; /* of weights to the device: from the first copy to the last */
     /* Times of the host: opening the module; of that, opening the device (its driver and context);
@@ -574,9 +578,9 @@ typedef struct hn_module_stats {
      * libraries among them, inputs and outputs; what is alive of it at the same time at least; and
      * scratch memory apart from it, of kernels. 0: there was no run. */
     uint64_t plan_bytes, plan_least_bytes, scratch_bytes;
-    /* Of resolving steps: the first question to each library, for which it loads what it has for the
-     * device, and asking how other operations are done. Of runs: the first one of each operation,
-     * for which the library loads its kernel. */
+    /* Of resolving steps: the first question to each library, for which it loads what it has for
+     * the device, and asking how other operations are done. Of runs: the first one of each
+     * operation, for which the library loads its kernel. */
     int64_t libraries_start_ns, operations_choose_ns, operations_first_ns;
     /* Of what depends on weights alone: memory for the results, and the time that it took to
      * compute them, when the module was opened and in each exchange of weights. */

@@ -67,9 +67,9 @@ typedef struct hn_compile_options {
     /* as in hn_service_options: start the programs of the compiler for each kernel */
     bool no_standby;
     int32_t threads; /* threads that the program is planned for; 0: one per CPU */
-    /* names separated by commas: levels of CPUs ("x86-64-v3,generic"), architectures of NVIDIA's GPUs
-     * ("sm_90a,sm_80"), "opencl". With several kinds of these the result has a program for each kind,
-     * and hn_module_options.device chooses. NULL: this machine's CPU */
+    /* names separated by commas: levels of CPUs ("x86-64-v3,generic"), architectures of NVIDIA's
+     * GPUs ("sm_90a,sm_80"), "opencl". With several kinds of these the result has a program for
+     * each kind, and hn_module_options.device chooses. NULL: this machine's CPU */
     const char *target;
     /* compare every record of the file with its checksum, even if the graph cache has the
      * program */
@@ -101,22 +101,23 @@ typedef struct hn_compile_options {
     /* called while waiting for compilers, with counts of kernel files. NULL: no progress */
     hn_scope_progress_fn progress;
     void *progress_context;
-    /* on GPUs: the same bits each time, also where values of floats are added up at indices from data
-     * (scatter_add, index_add, gradients of embeddings, ...), or several are put at one index: the
-     * last one is there, and sums are in order. Otherwise threads add as they come. Slower; other
-     * results, and all of CPUs, are the same each time without it */
+    /* on GPUs: the same bits each time, also where values of floats are added up at indices from
+     * data (scatter_add, index_add, gradients of embeddings, ...), or several are put at one index:
+     * the last one is there, and sums are in order. Otherwise threads add as they come. Slower;
+     * other results, and all of CPUs, are the same each time without it */
     bool deterministic;
     /* what lies in the same memory; no part of the results */
     hn_memory_pool memory_pool;
-    /* Inputs, by name or by number ("0"), whose memory runs may use behind the last use of the input,
-     * if the run says so, too: hn_run_options.donated. Errors: not-found; unsupported for an input
-     * that is no contiguous tensor, that the program changes, or that two devices read */
+    /* Inputs, by name or by number ("0"), whose memory runs may use behind the last use of the
+     * input, if the run says so, too: hn_run_options.donated. Errors: not-found; unsupported for an
+     * input that is no contiguous tensor, that the program changes, or that two devices read */
     const char *const *donated;
     uint32_t donated_count;
-    /* Metric tables (henry/metrics.h) to which this compilation adds rows: names with commas between
-     * them, "all", with .csv (the default) or .jsonl behind each. The graph cache is left out then,
-     * since a program that is there has no passes and kernels to tell of. NULL: HENRY_METRIC_TABLES;
-     * "": none. Errors: invalid-argument for other names, and for files with other columns; io */
+    /* Metric tables (henry/metrics.h) to which this compilation adds rows: names with commas
+     * between them, "all", with .csv (the default) or .jsonl behind each. The graph cache is left
+     * out then, since a program that is there has no passes and kernels to tell of. NULL:
+     * HENRY_METRIC_TABLES; "": none. Errors: invalid-argument for other names, and for files with
+     * other columns; io */
     const char *metric_tables;
     /* the folder of their files, which is made. NULL: HENRY_METRIC_DIR, else the current folder */
     const char *metric_dir;
@@ -151,9 +152,9 @@ typedef struct hn_compile_options {
     /* called before the forms of a kernel are timed. NULL: no progress */
     hn_tune_progress_fn tune_progress;
     void *tune_progress_context;
-    /* The program has so many forms of each kernel, those that are expected to be the fastest at some
-     * size, and hn_module_tune chooses among them where it runs. 0, 1: only those that run; at most
-     * 32. A larger program: most of it is code */
+    /* The program has so many forms of each kernel, those that are expected to be the fastest at
+     * some size, and hn_module_tune chooses among them where it runs. 0, 1: only those that run; at
+     * most 32. A larger program: most of it is code */
     int32_t forms_shipped;
 } hn_compile_options;
 

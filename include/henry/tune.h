@@ -35,9 +35,9 @@ typedef struct hn_tuned_form {
     const char *name, *parameters; /* "rows-split", "streams=4"; parameters may be "" */
     uint32_t samples;              /* 0: it was not timed, and the three behind are 0 */
     double median_ns, low_ns, high_ns;
-    /* Its time over that of the form that won, in the same rounds, and the interval that it lies in;
-     * the winner's are 1. They say more than the times, which were not all taken together. 0: not
-     * known. */
+    /* Its time over that of the form that won, in the same rounds, and the interval that it lies
+     * in; the winner's are 1. They say more than the times, which were not all taken together. 0:
+     * not known. */
     double ratio, ratio_low, ratio_high;
     double predicted_ns; /* by the model of costs; 0: it has no opinion */
     bool is_extra;       /* found by a search; the planner does not offer it by itself */

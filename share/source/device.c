@@ -1,6 +1,6 @@
-/* device.c: the GPU of a project that was written for one: memory, kernels, operations. What it calls
- * is Henry's row for CUDA (lib/runtime/device), which finds NVIDIA's driver, cuBLASLt and cuDNN when
- * the program runs. */
+/* device.c: the GPU of a project that was written for one: memory, kernels, operations. What it
+ * calls is Henry's row for CUDA (lib/runtime/device), which finds NVIDIA's driver, cuBLASLt and
+ * cuDNN when the program runs. */
 #include "support.h"
 
 #include "base/log.h"

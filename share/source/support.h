@@ -228,8 +228,8 @@ typedef struct device_places {
     uint32_t code_count, steps, operations;
     const device_storage *storages; /* without bytes at the end */
     uint64_t weights_bytes;         /* all of them together */
-    /* whether the device has it: per input, block, slot, changing weight; the content of each output
-     * behind the steps */
+    /* whether the device has it: per input, block, slot, changing weight; the content of each
+     * output behind the steps */
     const uint8_t *inputs, *blocks, *slots, *owns, *outputs;
 } device_places;
 

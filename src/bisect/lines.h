@@ -1,5 +1,5 @@
-/* lines.h: the programs of a build, the line of wrapper IR behind each of their steps, and the sizes
- * of a run. */
+/* lines.h: the programs of a build, the line of wrapper IR behind each of their steps, and the
+ * sizes of a run. */
 #ifndef HN_BISECT_LINES_H
 #define HN_BISECT_LINES_H
 

@@ -36,8 +36,8 @@ typedef struct hn_subject {
     /* What PyTorch gave for the first user outputs; borrowed. NULL: the reference decides */
     const hn_ref_tensor *expected;
     uint32_t expected_count;
-    /* What PyTorch computed at a node of the imported graph; NULL: nobody knows. `*out_found` false:
-     * not known of this node */
+    /* What PyTorch computed at a node of the imported graph; NULL: nobody knows. `*out_found`
+     * false: not known of this node */
     hn_status (*saved)(void *user, hn_str node, hn_arena *arena, hn_ref_tensor *out,
                        bool *out_found);
     void *saved_user;
@@ -65,8 +65,8 @@ typedef struct hn_build {
 /* The graph after the passes that `limits` allow (borrowed until deinit). deinit also after an
  * error. */
 hn_status hn_build_graph(hn_subject *s, const hn_driver_limits *limits, hn_build *b) HN_MUST_USE;
-/* The same, with an output more for each node of the imported graph whose value `saved` knows, named
- * as the node. */
+/* The same, with an output more for each node of the imported graph whose value `saved` knows,
+ * named as the node. */
 hn_status hn_build_watched(hn_subject *s, const hn_driver_limits *limits, hn_build *b) HN_MUST_USE;
 /* From there to a module that is loaded. */
 hn_status hn_build_module(hn_subject *s, hn_build *b) HN_MUST_USE;
@@ -83,7 +83,8 @@ hn_status hn_build_evaluate(hn_subject *s, hn_build *b, hn_arena *arena,
 /* How far a tensor may be from its reference, which rounds once, by the largest element: others sum
  * in another order, and a cancelled sum keeps the error of its parts. Faults are far beyond it. */
 double hn_subject_tolerance(hn_dtype dtype, double largest);
-/* Whether the results are those that are expected; `why` gets a line about the first that is not. */
+/* Whether the results are those that are expected; `why` gets a line about the first that is
+ * not. */
 bool hn_subject_judge(const hn_subject *s, const hn_graph *graph, const hn_results *results,
                       hn_strbuf *why);
 

@@ -236,14 +236,15 @@ typedef enum hnb_buffer_kind {
     HNB_BUFFER_INPUT = 1,    /* source: input */
     HNB_BUFFER_CONSTANT = 2, /* source: storage, from byte_offset */
     HNB_BUFFER_TEMP = 3,     /* workspace of its device, at `offset` */
-    /* memory for the caller: fresh; or, with a `source`, at `offset` of that buffer, a POOL. What lies
-     * in a pool need not be an output of the program */
+    /* memory for the caller: fresh; or, with a `source`, at `offset` of that buffer, a POOL. What
+     * lies in a pool need not be an output of the program */
     HNB_BUFFER_OUTPUT = 4,
     /* slot number `source`, memory that grows when `bytes` becomes known; several buffers of one
      * device may take turns in one slot */
     HNB_BUFFER_SLOT = 5,
-    /* memory for outputs, which no step mentions; source: 1 + the input whose memory it is when the
-     * caller gives that up, or when it is a copy that the run has made; 0: it is fresh in each run */
+    /* memory for outputs, which no step mentions; source: 1 + the input whose memory it is when
+     * the caller gives that up, or when it is a copy that the run has made; 0: it is fresh in
+     * each run */
     HNB_BUFFER_POOL = 6,
     HNB_BUFFER_KIND_COUNT
 } hnb_buffer_kind;
@@ -276,9 +277,9 @@ typedef enum hnb_step_kind {
     HNB_STEP_DEFINE = 6,
     HNB_STEP_WAIT = 7, /* the host waits for all that `device` was given to do */
     /* with a parameter: otherwise_count steps, that often; without: then_count steps, and while
-     * operand 0, a predicate, is true behind them, otherwise_count steps, and so on. The steps follow
-     * this one. What they DEFINE may be another number in each round, and is known in that round only;
-     * no output depends on it */
+     * operand 0, a predicate, is true behind them, otherwise_count steps, and so on. The steps
+     * follow this one. What they DEFINE may be another number in each round, and is known in that
+     * round only; no output depends on it */
     HNB_STEP_LOOP = 8,
     HNB_STEP_ZERO = 9, /* `buffer` is filled with zeros */
     HNB_STEP_KIND_COUNT
@@ -289,8 +290,8 @@ typedef enum hnb_step_kind {
  * origin. Only for messages: readers take nothing of it on trust. */
 #define HNB_CHECK_PARAMS 4
 
-/* `device` is where a step runs: of KERNEL, EXTERN, ASSERT, COND, LOOP and DEFINE all operands are in its
- * memory; of COPY it is that of the buffer that is not on the CPU, if one is not. */
+/* `device` is where a step runs: of KERNEL, EXTERN, ASSERT, COND, LOOP and DEFINE all operands are
+ * in its memory; of COPY it is that of the buffer that is not on the CPU, if one is not. */
 typedef struct hnb_step {
     uint32_t kind;
     /* of KERNEL; of EXTERN, not on the CPU: what does the call where the device's library does not
@@ -303,7 +304,8 @@ typedef struct hnb_step {
     /* of `kernel`: one for all targets, or one for each; 0 of a KERNEL step with variants, which
      * has an hnb_choice for each target, and `kernel` of its first variant */
     uint32_t launches, launch_count;
-    /* of COPY and ZERO; of KERNEL in groups with scratch memory: `buffer` has that of all of them */
+    /* of COPY and ZERO; of KERNEL in groups with scratch memory: `buffer` has that of all of
+     * them */
     uint32_t buffer, from;
     uint32_t origin;
     /* all nodes that it does, in HNB_STEP_ORIGINS; 0 of them: `origin` alone */
@@ -501,9 +503,9 @@ enum {
     HNB_RECORD_HINTS = 8       /* for other sizes one of its numbers is not known */
 };
 
-/* What a KERNEL or EXTERN step is made of, for tools and people: the fields of hn_step_record. A step
- * has one for each target, or one, for target 0, that holds for all. In the order of steps, then of
- * targets. */
+/* What a KERNEL or EXTERN step is made of, for tools and people: the fields of hn_step_record. A
+ * step has one for each target, or one, for target 0, that holds for all. In the order of steps,
+ * then of targets. */
 typedef struct hnb_record {
     uint32_t step, target;
     uint32_t category; /* hn_step_category; a reader takes one that it does not know for unknown */

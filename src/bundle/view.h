@@ -121,8 +121,8 @@ typedef struct hn_bundle_call {
 const hnb_choice *hn_bundle_choice_find(const hn_bundle *b, uint32_t step, uint32_t target);
 /* How many variants it has: 1 of a step without a table. */
 uint32_t hn_bundle_variant_count(const hn_bundle *b, uint32_t step, uint32_t target);
-/* `variant` is below that. Of a KERNEL step, of an EXTERN step with a kernel, or of one with a table,
- * which only has forms. */
+/* `variant` is below that. Of a KERNEL step, of an EXTERN step with a kernel, or of one with a
+ * table, which only has forms. */
 hn_bundle_call hn_bundle_call_of(const hn_bundle *b, uint32_t step, uint32_t target,
                                  uint32_t variant);
 /* The same when the step's table is known; NULL: it has none. */
@@ -167,7 +167,8 @@ static inline hn_box hn_bundle_piece_box(const hn_bundle *b, const hnb_piece *pi
                     .from = piece->from,
                     .to = piece->to};
 }
-/* Whether `piece` is one of storage `storage`, which is MADE: its pieces are from its `offset` on. */
+/* Whether `piece` is one of storage `storage`, which is MADE: its pieces are from its `offset`
+ * on. */
 static inline bool hn_bundle_has_piece(const hn_bundle *b, uint32_t storage, uint64_t piece) {
     return piece < b->pieces_count && b->pieces[piece].storage == storage;
 }

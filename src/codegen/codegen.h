@@ -51,7 +51,7 @@ typedef struct hn_kernel_code {
     const hn_sym_choice *choice;
     /* records of tuning say that it is in this form, not the model of costs; its variants, too */
     bool is_picked;
-    bool is_forced; /* the user says that it is in this form */
+    bool is_forced;  /* the user says that it is in this form */
     hn_digest tuned; /* what records know the kernel by */
 } hn_kernel_code;
 
@@ -132,8 +132,8 @@ hn_status hn_target_print_form(const hn_target *target, const hn_form *form, hn_
 
 /* What this machine's CPUID shows. */
 hn_target hn_target_host(void);
-/* By name, or of a CPU by what base/cpu.h takes; "cuda", "cuda:1": what is best for this NVIDIA
- * GPU of the machine. Errors: invalid-argument, listing the names; of "cuda" those of base/cuda.h. */
+/* By name, or of a CPU by what base/cpu.h takes; "cuda", "cuda:1": what is best for this NVIDIA GPU
+ * of the machine. Errors: invalid-argument, listing the names; of "cuda" those of base/cuda.h. */
 hn_status hn_target_named(hn_str name, hn_target *out) HN_MUST_USE;
 /* The names of those for a kind of device that is no CPU: "sm_80, sm_86, compute_80". */
 void hn_target_put_names(hn_device_kind device, hn_strbuf *out);

@@ -1,6 +1,6 @@
-/* call_forms.h: the forms of calls of operations on CPUs (ops/cpu/forms.h), as variants.h has those of
- * kernels: hn_variants_of.call is set. There is no model of what tells them apart: the same time is
- * expected of each. Only variants.c, variant_sizes.c and the tuner call this. */
+/* call_forms.h: the forms of calls of operations on CPUs (ops/cpu/forms.h), as variants.h has those
+ * of kernels: hn_variants_of.call is set. There is no model of what tells them apart: the same time
+ * is expected of each. Only variants.c, variant_sizes.c and the tuner call this. */
 #ifndef HN_DRIVER_CALL_FORMS_H
 #define HN_DRIVER_CALL_FORMS_H
 
@@ -12,15 +12,15 @@
 extern const char hn_call_form_own[];
 /* Of what the call is to compute and in which layout, whatever sizes are expected. */
 hn_status hn_call_identify(const hn_variants_of *of, hn_kernel_identity *out) HN_MUST_USE;
-/* All of them, with the time that is expected at the hints; the first is what the operation decides by
- * itself. Owns: names live in `arena`. */
+/* All of them, with the time that is expected at the hints; the first is what the operation decides
+ * by itself. Owns: names live in `arena`. */
 hn_status hn_call_forms_list(const hn_variants_of *of, hn_arena *arena,
                              hn_variants *out) HN_MUST_USE;
 /* Errors: not-found for a form that operations do not have. */
 hn_status hn_call_form_named(const hn_variants_of *of, const hn_form_name *name, hn_arena *arena,
                              hn_variant *out) HN_MUST_USE;
-/* A rough guess at the time of a call at the hints, ns, by its operations and bytes: for sharing out
- * a budget. */
+/* A rough guess at the time of a call at the hints, ns, by its operations and bytes: for sharing
+ * out a budget. */
 double hn_call_time(const hn_variants_of *of);
 /* The call at these sizes. Owns: lists live in `arena`. Errors: invalid-argument for sizes that are
  * none of the call's. */

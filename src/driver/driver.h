@@ -50,8 +50,8 @@ typedef struct hn_driver_level {
 typedef struct hn_driver_limits {
     uint32_t pass;  /* the last pass that runs: its number; passes behind it do not */
     hn_limit *last; /* rewrites of that pass; NULL: all */
-    /* rewrites behind the passes, in this order: of lowering, scheduling, forms of kernels, lines and
-     * their memory; NULL: all. Those of the program of weights count, too */
+    /* rewrites behind the passes, in this order: of lowering, scheduling, forms of kernels, lines
+     * and their memory; NULL: all. Those of the program of weights count, too */
     hn_limit *behind;
 } hn_driver_limits;
 
@@ -175,8 +175,8 @@ void hn_driver_weights_count(hn_driver *d);
 hn_status hn_driver_fit(hn_driver *d, bool *out_replaced) HN_MUST_USE;
 /* image.c: the schedule as wrapper IR. */
 hn_status hn_driver_wrapper(hn_driver *d, hn_wrapper **out) HN_MUST_USE;
-/* memory.c: the order of its lines, and memory for them. Errors: not-found and unsupported for inputs
- * that the options name and whose memory cannot be given up. */
+/* memory.c: the order of its lines, and memory for them. Errors: not-found and unsupported for
+ * inputs that the options name and whose memory cannot be given up. */
 hn_status hn_driver_plan(hn_driver *d, hn_wrapper *wrapper, hn_memory_plan *out) HN_MUST_USE;
 /* Its first part: the order of the lines, and which memory is taken over by whom. */
 hn_status hn_driver_reuse(hn_driver *d, hn_wrapper *wrapper) HN_MUST_USE;
@@ -199,8 +199,8 @@ hn_status hn_driver_image_of_weights(hn_driver *d, hn_wrapper *wrapper, hn_strbu
 
 /* compile_file.c: a program and what it came from, for tools that look at it line by line. */
 typedef struct hn_kept hn_kept;
-/* hn_compile_file for one kind of device, past the cache of graphs. Owns: the caller, each of the two
- * by itself; `*out_kept` has the model file open. Errors: as hn_compile_file. */
+/* hn_compile_file for one kind of device, past the cache of graphs. Owns: the caller, each of the
+ * two by itself; `*out_kept` has the model file open. Errors: as hn_compile_file. */
 hn_status hn_compile_kept(const char *path, const hn_compile_options *options, hn_compiled **out,
                           hn_kept **out_kept) HN_MUST_USE;
 /* The planned program, its schedule and loops; they live as long as `kept`. */

@@ -1,5 +1,5 @@
-/* forms.h: the forms of a kernel of the schedule beside each other on this machine: what they have in
- * common as a subject of the benchmarker (henry/bench.h), how each is called, and their race. */
+/* forms.h: the forms of a kernel of the schedule beside each other on this machine: what they have
+ * in common as a subject of the benchmarker (henry/bench.h), how each is called, and their race. */
 #ifndef HN_DRIVER_FORMS_H
 #define HN_DRIVER_FORMS_H
 
@@ -7,7 +7,8 @@
 #include "henry/bench.h"
 #include "ir/loop_interp.h"
 
-/* A result that lies over what the kernel reads (hn_kernel_code.over), where the program has it so. */
+/* A result that lies over what the kernel reads (hn_kernel_code.over), where the program has it
+ * so. */
 typedef struct hn_forms_over {
     hn_buf result, over;
 } hn_forms_over;
@@ -24,8 +25,8 @@ typedef struct hn_forms_subject {
 
 /* What `count` printed forms of a kernel have in common, for one set of sizes. Device, threads and
  * caches are the caller's to set in `face`. The reference takes small sizes. Owns: lists live in
- * `arena`; `sizes`, the program and the kernel are borrowed. Errors: unsupported when a size is known
- * only as the program runs. */
+ * `arena`; `sizes`, the program and the kernel are borrowed. Errors: unsupported when a size is
+ * known only as the program runs. */
 hn_status hn_forms_subject_init(const hn_program *program, const hn_kernel *kernel,
                                 const hn_ref_sizes *sizes, const hn_kernel_code *codes,
                                 uint32_t count, hn_arena *arena, hn_forms_subject *out) HN_MUST_USE;

@@ -10,8 +10,8 @@ typedef struct hn_multi {
     const hn_form_name *names; /* as many as the table has variants */
     const hn_choice_table *table;
     hn_expr axes[HN_CHOICE_AXES]; /* what the table looks at */
-    /* Forms that the program has besides, for a tuning where it runs: of these, the first ones until
-     * there are `most` in all. */
+    /* Forms that the program has besides, for a tuning where it runs: of these, the first ones
+     * until there are `most` in all. */
     const hn_form_name *extras;
     uint32_t extra_count, most;
 } hn_multi;
@@ -20,11 +20,11 @@ typedef struct hn_multi {
 hn_status hn_multi_print_form(const hn_target *target, const hn_variant *variant, hn_arena *arena,
                               hn_arena *scratch, hn_kernel_code *out) HN_MUST_USE;
 
-/* Whether the model of costs expects the form that the planner makes to take a quarter more than the
- * best one at some sizes: then `out` has up to four forms, of two texts at most, and a table. `hints`
- * may be NULL: usual sizes. Kernels of known sizes and those of GPUs, whose forms are not to be had at
- * all sizes, are none. Owns: everything lives in `arena`. Errors: those of the planner;
- * invalid-argument for hints out of range. */
+/* Whether the model of costs expects the form that the planner makes to take a quarter more than
+ * the best one at some sizes: then `out` has up to four forms, of two texts at most, and a table.
+ * `hints` may be NULL: usual sizes. Kernels of known sizes and those of GPUs, whose forms are not
+ * to be had at all sizes, are none. Owns: everything lives in `arena`. Errors: those of the
+ * planner; invalid-argument for hints out of range. */
 hn_status hn_multi_expect(const hn_variants_of *of, const hn_size_hints *hints, hn_arena *arena,
                           hn_multi *out, bool *out_is_multi) HN_MUST_USE;
 /* Prints the forms that the table names, the one of all other sizes in front:

@@ -152,8 +152,8 @@ static double most_behind(const expecter *x) {
     return most;
 }
 
-/* What a candidate gains over those that were taken, over all sizes: logarithms of what is more than
- * the margin. */
+/* What a candidate gains over those that were taken, over all sizes: logarithms of what is more
+ * than the margin. */
 static double gain_of(const expecter *x, uint32_t candidate) {
     double gain = 0;
     for (uint32_t k = 0; k < x->sizes.count; k++) {

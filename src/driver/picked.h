@@ -40,9 +40,9 @@ typedef struct hn_driver_picks {
     hn_forced forced;              /* what the user names, which decides before all others */
 } hn_driver_picks;
 
-/* Reads the sizes, the forms and the records that the options name: these into `used`, unless kernels
- * are to be timed. Errors: invalid-argument for hints or forms that are none; those of reading the
- * file. */
+/* Reads the sizes, the forms and the records that the options name: these into `used`, unless
+ * kernels are to be timed. Errors: invalid-argument for hints or forms that are none; those of
+ * reading the file. */
 hn_status hn_driver_picks_begin(hn_driver *d) HN_MUST_USE;
 /* size_hints.c: the sizes that the options name. Errors: invalid-argument. */
 hn_status hn_size_hints_parse(hn_driver *d, hn_size_hints *out) HN_MUST_USE;
@@ -51,8 +51,9 @@ hn_status hn_size_hints_parse(hn_driver *d, hn_size_hints *out) HN_MUST_USE;
  * false: they say nothing. */
 hn_status hn_driver_pick(hn_driver *d, const hn_driver_level *level, const hn_kernel *kernel,
                          hn_arena *scratch, hn_kernel_code *out, bool *out_is_known) HN_MUST_USE;
-/* Says which form a call of an operation is to have at which sizes: `form`, `variants` and `choice`,
- * without text. Nothing where records say nothing, or that the operation shall decide by itself. */
+/* Says which form a call of an operation is to have at which sizes: `form`, `variants` and
+ * `choice`, without text. Nothing where records say nothing, or that the operation shall decide by
+ * itself. */
 hn_status hn_driver_pick_call(hn_driver *d, const hn_driver_level *level, hn_item call,
                               hn_arena *scratch, hn_kernel_code *out) HN_MUST_USE;
 /* picked_fill.c: adds to `times`, which are those of `records` for these forms, what is expected of

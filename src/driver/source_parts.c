@@ -54,8 +54,8 @@ static bool half(const call *c) {
 }
 static bool matmul_f64(const call *c) { return matmul(c) && has_dtype(c, HN_DTYPE_F64); }
 
-/* Taps that meet nothing but padding are dropped when a call is prepared (ops/cpu/conv/conv.c): so a
- * larger kernel can turn into a smaller one. */
+/* Taps that meet nothing but padding are dropped when a call is prepared (ops/cpu/conv/conv.c): so
+ * a larger kernel can turn into a smaller one. */
 static bool may_shrink(const call *c, uint32_t d) {
     const hn_expr *p = c->line->params;
     int64_t out, stride, padding;

@@ -277,7 +277,8 @@ static double least_ns(const hn_tune_job *job) {
     return LEAST_CALLS * job->racing.count * job->predicted_ns / job->kernel->launches;
 }
 
-/* One of several sizes that takes more than its part comes last, so that others are not left out. */
+/* One of several sizes that takes more than its part comes last, so that others are not left
+ * out. */
 static bool can_wait(const tuning *x, const hn_tune_job *job) {
     return job->sample && least_ns(job) > 2.0 * (double)budget_of(x, job);
 }

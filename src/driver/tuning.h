@@ -1,5 +1,6 @@
 /* tuning.h: the kernels of a schedule, and its calls of operations, are timed in their forms:
- * tuning.c, tuning_jobs.c, tuning_race.c, tuning_calls.c; what came out as a report: tuned.c; as rows of metric tables: tuning_tables.c. */
+ * tuning.c, tuning_jobs.c, tuning_race.c, tuning_calls.c; what came out as a report: tuned.c; as
+ * rows of metric tables: tuning_tables.c. */
 #ifndef HN_DRIVER_TUNING_H
 #define HN_DRIVER_TUNING_H
 
@@ -77,8 +78,9 @@ typedef struct hn_tune_jobs {
 } hn_tune_jobs;
 
 /* tuning_jobs.c: all kernels that this machine can run: at the sizes that are expected, those that
- * take most of a run in front; then all of them at their second sizes, their third, and so on. Owns: everything lives in the arena of the
- * driver. Errors: invalid-argument for hints that are none. */
+ * take most of a run in front; then all of them at their second sizes, their third, and so on.
+ * Owns: everything lives in the arena of the driver. Errors: invalid-argument for hints that are
+ * none. */
 hn_status hn_tune_jobs_list(hn_driver *d, hn_tune_jobs *out) HN_MUST_USE;
 /* tuning_overs.c: finds the kernels' results in place. Errors: those of making the program. */
 hn_status hn_tune_overs_find(hn_driver *d, hn_tune_jobs *jobs) HN_MUST_USE;

@@ -245,8 +245,8 @@ static void thin_all(set_list *s) {
     }
 }
 
-/* All combinations, that of the first values in front; those that are too large are left out, unless
- * the caller has named them. */
+/* All combinations, that of the first values in front; those that are too large are left out,
+ * unless the caller has named them. */
 static hn_status list_all(set_list *s, bool is_given, hn_arena *arena) {
     const uint64_t all = count_of(s->lists, s->symbols);
     HN_NEW(arena, s->values, (size_t)all * s->symbols + 1);

@@ -165,10 +165,11 @@ typedef struct hn_variant_sizes {
 
 /* By default a symbol has the value that is expected, and the powers of four within its range that
  * make no loop of the kernel larger than HN_VARIANT_BYTES_MAX; divisors that are known are kept. Of
- * several symbols: combinations. Behind the recorded sizes come the corners, each symbol as small or
- * as large as it may be; then each set is the one that is the farthest from all before it, by the sum
- * of the differences of log2. So the first few of them cover all sizes. Without symbols: one set, of no values. `hints` may be NULL. Owns: in `arena`; borrows `id`. Errors: invalid-argument for a
- * value out of its symbol's range. */
+ * several symbols: combinations. Behind the recorded sizes come the corners, each symbol as small
+ * or as large as it may be; then each set is the one that is the farthest from all before it, by
+ * the sum of the differences of log2. So the first few of them cover all sizes. Without symbols:
+ * one set, of no values. `hints` may be NULL. Owns: in `arena`; borrows `id`. Errors:
+ * invalid-argument for a value out of its symbol's range. */
 #define HN_VARIANT_BYTES_MAX ((int64_t)1 << 28)
 hn_status hn_variant_sizes_list(const hn_variants_of *of, const hn_kernel_identity *id,
                                 const hn_size_hints *hints, hn_arena *arena,
@@ -179,10 +180,9 @@ double hn_variant_distance(const int64_t *a, const int64_t *b, uint32_t count);
 hn_ref_sizes hn_variant_sizes_at(const hn_variant_sizes *sizes, uint32_t k);
 
 /* The forms that are among the best `most` (0: 4) at any of the sizes, each once, with the times
- * that are expected of each at all of them. Where these are more than HN_VARIANTS_MAX, those go that
- * are the best at no size, and at few sizes among the best. The first is the best at the first
- * set. Owns: in
- * `arena`; borrows `sizes`. */
+ * that are expected of each at all of them. Where these are more than HN_VARIANTS_MAX, those go
+ * that are the best at no size, and at few sizes among the best. The first is the best at the first
+ * set. Owns: in `arena`; borrows `sizes`. */
 hn_status hn_variants_over(const hn_variants_of *of, const hn_variant_sizes *sizes, uint32_t most,
                            hn_arena *arena, hn_variants *out) HN_MUST_USE;
 /* The forms of such a set in the order that is expected at set k of its sizes: numbers of items,

@@ -125,7 +125,8 @@ static hn_status compute(hn_accuracy *a) {
     return NULL;
 }
 
-/* The line of a step, or the whole call of which it is the first kernel; false: none begins here. */
+/* The line of a step, or the whole call of which it is the first kernel; false: none begins
+ * here. */
 static hn_status choose_line(hn_accuracy *a, const hn_step_info *info, bool *out_begins) {
     const uint32_t step = info->index;
     const hn_line *line = &a->w->lines.items[a->lines[step]];

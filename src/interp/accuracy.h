@@ -10,14 +10,16 @@
 #include "henry/module.h"
 #include "wrapper/wrapper.h"
 
-/* What a step made, against its reference. Of several calls, and of all that it writes, the worst. */
+/* What a step made, against its reference. Of several calls, and of all that it writes, the
+ * worst. */
 typedef struct hn_accuracy_row {
     const char *program; /* "", or "weights": hn_step_info.program */
     uint32_t step;       /* of it */
     const char *name;    /* of the kernel or operation; as the next two the module's */
     const char *node, *source;
     /* Of a kernel that was compiled in several forms, which have a row each: its number among
-     * `variant_count`, its name, and whether the sizes of the inputs pick it. Of others 0, 1, "". */
+     * `variant_count`, its name, and whether the sizes of the inputs pick it. Of others 0, 1,
+     * "". */
     uint32_t variant, variant_count;
     const char *form;
     bool is_picked;
@@ -39,10 +41,10 @@ typedef struct hn_accuracy_row {
 
 typedef struct hn_accuracy hn_accuracy;
 
-/* Begins to look at runs of `module`, which was made of the program `w`. `inputs`: those of the runs,
- * whose sizes count. Runs must not overlap. Owns: until hn_accuracy_destroy, which must come before
- * the end of `w` and of `module`. Errors: invalid-argument when the module is of another program;
- * out-of-memory. */
+/* Begins to look at runs of `module`, which was made of the program `w`. `inputs`: those of the
+ * runs, whose sizes count. Runs must not overlap. Owns: until hn_accuracy_destroy, which must come
+ * before the end of `w` and of `module`. Errors: invalid-argument when the module is of another
+ * program; out-of-memory. */
 hn_status hn_accuracy_create(const hn_wrapper *w, hn_module *module, hn_tensor *const *inputs,
                              uint32_t input_count, hn_accuracy **out) HN_MUST_USE;
 /* How many forms the kernel has that has the most; 1: all have one. */
@@ -50,8 +52,8 @@ uint32_t hn_accuracy_forms(const hn_accuracy *a);
 /* Runs from now on are there for other forms (hn_run_options.form): what has a row is not compared
  * again. */
 void hn_accuracy_add_forms(hn_accuracy *a);
-/* Rows of the steps that have run so far and are kernels or operations; the worst first, behind them
- * those without a comparison. Owned by `a`, until the next call. */
+/* Rows of the steps that have run so far and are kernels or operations; the worst first, behind
+ * them those without a comparison. Owned by `a`, until the next call. */
 const hn_accuracy_row *hn_accuracy_rows(hn_accuracy *a, uint32_t *out_count);
 /* Sorts rows of several programs in the same way. */
 void hn_accuracy_sort(hn_accuracy_row *rows, uint32_t count);

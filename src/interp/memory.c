@@ -155,7 +155,8 @@ hn_status hn_imem_set_input(hn_imem *m, uint32_t input, const hn_ref_tensor *giv
 
 /* ---- lines ---- */
 
-/* The workspace of its device, or its pool. What begins in the memory of an input ends the input. */
+/* The workspace of its device, or its pool. What begins in the memory of an input ends the
+ * input. */
 static hn_status space_of(hn_imem *m, hn_wbuf b, hn_line_memory *out) {
     *out = m->workspaces[m->w->buffers.items[b].device];
     if (!m->plan->pools[b]) return NULL;

@@ -1,10 +1,10 @@
 /* memory.h: the memory of a program that the interpreter runs. Internal to src/interp.
  *
- * By a plan: temporaries lie where the plan puts them, in one workspace for each device, in slots, or
- * with outputs in pools, which may be the memory of donated inputs: an input is gone when something
- * begins there. Whatever begins or ends its life is filled with a pattern first, so that buffers
- * that share bytes while both are alive spoil each other. Without a plan every buffer has memory of
- * its own. */
+ * By a plan: temporaries lie where the plan puts them, in one workspace for each device, in slots,
+ * or with outputs in pools, which may be the memory of donated inputs: an input is gone when
+ * something begins there. Whatever begins or ends its life is filled with a pattern first, so that
+ * buffers that share bytes while both are alive spoil each other. Without a plan every buffer has
+ * memory of its own. */
 #ifndef HN_INTERP_MEMORY_H
 #define HN_INTERP_MEMORY_H
 
@@ -48,8 +48,8 @@ hn_status hn_imem_set_input(hn_imem *m, uint32_t input, const hn_ref_tensor *giv
 hn_status hn_imem_line(hn_imem *m, const hn_line *line) HN_MUST_USE;
 /* A size that the data gives is known: memory in slots that waited for it begins. */
 hn_status hn_imem_defined(hn_imem *m, hn_expr symbol) HN_MUST_USE;
-/* The memory of a buffer, of a view that of its whole root; that of one in a program without memory lines is made when it is first
- * asked for. Errors: internal when it has none at this place. */
+/* The memory of a buffer, of a view that of its whole root; that of one in a program without memory
+ * lines is made when it is first asked for. Errors: internal when it has none at this place. */
 hn_status hn_imem_get(hn_imem *m, hn_wbuf b, hn_line_memory *out) HN_MUST_USE;
 /* Every temporary was freed, but for those that outputs or copies of a device still use. */
 hn_status hn_imem_check_freed(const hn_imem *m) HN_MUST_USE;

@@ -74,8 +74,8 @@ static bool is_written_by_loops(const hn_kernel *kernel, hn_buf b) {
     return false;
 }
 
-/* Memory that is the kernel's own. What the loops load of other memory without being given it decides
- * nothing, such as the one element of which a position is asked: any numbers will do. */
+/* Memory that is the kernel's own. What the loops load of other memory without being given it
+ * decides nothing, such as the one element of which a position is asked: any numbers will do. */
 static hn_status make_own(const reference *r, hn_buf b, hn_ref_buffer *out) {
     const hn_buffer *buffer = &r->line->meaning->program->buffers.items[b];
     int64_t elems = 1, size, stride;

@@ -37,9 +37,9 @@ typedef struct hn_gpu_facts {
     bool few_registers; /* forms of as few registers as there can be: hn_gpu_facts_few_registers */
 } hn_gpu_facts;
 
-/* The same processor, but for forms whose threads take single elements, one after the other, and keep
- * no row: what is left for a kernel whose other forms have more values than there are registers. They
- * are slow, and expected to be. */
+/* The same processor, but for forms whose threads take single elements, one after the other, and
+ * keep no row: what is left for a kernel whose other forms have more values than there are
+ * registers. They are slow, and expected to be. */
 hn_gpu_facts hn_gpu_facts_few_registers(const hn_gpu_facts *facts);
 
 /* A graphics processor of the middle class, with a group that all makers' devices can run: 32 KiB

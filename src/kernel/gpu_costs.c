@@ -14,18 +14,19 @@ static const double byte_factor = 0.01;
 /* An op takes so many additions at most: there is one unit for special functions for 8 others. */
 enum { SPECIAL_COST = 8 };
 
-/* So many groups, of which each reads a row and then computes it, are enough for some to read at any
- * time. With fewer the arithmetic goes on beside that of others only in part. On an H200 softmax of
- * 16,384 columns of bf16 takes 75 us with 2 groups of 512 threads, 70 with 4 of 256; of 32,768 columns
- * 104 us with one. */
+/* So many groups, of which each reads a row and then computes it, are enough for some to read at
+ * any time. With fewer the arithmetic goes on beside that of others only in part. On an H200
+ * softmax of 16,384 columns of bf16 takes 75 us with 2 groups of 512 threads, 70 with 4 of 256; of
+ * 32,768 columns 104 us with one. */
 enum { ENOUGH_GROUPS = 4 };
 
-/* Blocks of a cluster wait for each other: a barrier, and what the last one of them takes longer. What
- * the rows of RMS and layer norm of 32,768 to 131,072 columns lost on an H200. */
+/* Blocks of a cluster wait for each other: a barrier, and what the last one of them takes longer.
+ * What the rows of RMS and layer norm of 32,768 to 131,072 columns lost on an H200. */
 static const double cluster_wait_ns = 1500;
 
-/* Rows next to each other whose threads read runs of 128 bytes take longer by this part, with longer
- * runs by less. 576,000 rows of 384 on an H200: 215.5, 213 and 211 us with runs of 128 to 512 bytes. */
+/* Rows next to each other whose threads read runs of 128 bytes take longer by this part, with
+ * longer runs by less. 576,000 rows of 384 on an H200: 215.5, 213 and 211 us with runs of 128 to
+ * 512 bytes. */
 static const double part_of_runs = 0.02;
 
 static double least(double a, double b) { return a < b ? a : b; }

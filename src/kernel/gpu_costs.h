@@ -1,4 +1,5 @@
-/* gpu_costs.h: what a layout of a kernel is expected to cost, for the planner for groups of threads. */
+/* gpu_costs.h: what a layout of a kernel is expected to cost, for the planner for groups of
+ * threads. */
 #ifndef HN_KERNEL_GPU_COSTS_H
 #define HN_KERNEL_GPU_COSTS_H
 

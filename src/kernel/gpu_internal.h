@@ -150,7 +150,8 @@ void hn_gpu_keep(hn_gpu_planner *pl, hn_fmem m, hn_expr index, hn_fid value);
 /* ---- plan_gpu.c ---- */
 
 bool hn_gpu_is_elementwise(const hn_gpu_planner *pl);
-/* All variables of a kernel of elements, the one that is contiguous in memory last: at least one. */
+/* All variables of a kernel of elements, the one that is contiguous in memory last: at least
+ * one. */
 uint32_t hn_gpu_list_variables(const hn_gpu_planner *pl, hn_expr out[2 * HN_MAX_RANK]);
 /* gpu_rows.c. Of a group, by the text of hn_gpu_plan_rows. */
 int64_t hn_gpu_shared_bytes(const hn_gpu_planner *pl, const hn_gpu_layout *l);
@@ -189,8 +190,9 @@ uint32_t hn_gpu_vector(const hn_gpu_planner *pl, const hn_kernel_phase *phase, c
                        uint32_t count);
 /* Whether an index goes up by one with the variable. */
 bool hn_gpu_is_contiguous(const hn_gpu_planner *pl, hn_expr index, hn_expr last);
-/* Bytes that the phase reads from memory for an element: of buffers that go along the last of the
- * variables and along `outer`, unless it is 0. What only goes along one of them comes from a cache. */
+/* Bytes that the phase reads from memory for an element: of buffers that go along the last of
+ * the variables and along `outer`, unless it is 0. What only goes along one of them comes from
+ * a cache. */
 int64_t hn_gpu_bytes_read(const hn_gpu_planner *pl, const hn_kernel_phase *phase, hn_expr outer,
                           hn_expr last);
 /* The variable along which some loads of a kernel of elements are contiguous that are not along the
@@ -210,9 +212,11 @@ uint32_t hn_gpu_row_vector(const hn_gpu_planner *pl);
 bool hn_gpu_is_streamed(const hn_gpu_planner *pl, hn_expr index);
 /* Whether registers may keep what the phases of a row share: they all walk it alike. */
 bool hn_gpu_may_keep(const hn_gpu_planner *pl);
-/* Whether registers that keep a row may stand for a local buffer: each thread reads what it wrote. */
+/* Whether registers that keep a row may stand for a local buffer: each thread reads what it
+ * wrote. */
 bool hn_gpu_fits_registers(const hn_gpu_planner *pl, hn_buf b);
-/* Bytes that the kernel reads and writes at the hints of the sizes, each element of the row once. */
+/* Bytes that the kernel reads and writes at the hints of the sizes, each element of the row
+ * once. */
 double hn_gpu_bytes_once(const hn_gpu_planner *pl);
 /* Of a thread that keeps `elems` elements: registers of 32 bits. */
 int64_t hn_gpu_kept_registers(const hn_gpu_planner *pl, int64_t elems);
@@ -270,8 +274,8 @@ void hn_gpu_emit_row_reads(hn_gpu_planner *pl, const hn_gpu_run *run, bool is_ne
 void hn_gpu_emit_first_stages(hn_gpu_planner *pl, const hn_gpu_run *run, hn_expr number);
 /* The next row becomes the one at hand. */
 void hn_gpu_emit_next_row(hn_gpu_planner *pl, const hn_gpu_run *run);
-/* A block for each vector of the step: its first element, in memory for those of the thread; and the
- * last variable there. How many blocks are to be closed. */
+/* A block for each vector of the step: its first element, in memory for those of the thread; and
+ * the last variable there. How many blocks are to be closed. */
 uint32_t hn_gpu_open_vectors(hn_gpu_planner *pl, const hn_gpu_run *run, hn_expr *out_at,
                              hn_expr *out_begin);
 /* One step of the phase at hand. */
@@ -300,7 +304,8 @@ void hn_gpu_emit_peeled(hn_gpu_planner *pl, const hn_gpu_run *run,
                         void (*emit)(hn_gpu_planner *pl, const hn_gpu_run *run));
 /* Whether a thread has one of these at most. */
 bool hn_gpu_has_one_edge(const hn_gpu_layout *l);
-/* Where registers keep the row: has registers for it, and reads what the phase is the first to read. */
+/* Where registers keep the row: has registers for it, and reads what the phase is the first to
+ * read. */
 void hn_gpu_keep_edges(hn_gpu_planner *pl, const hn_gpu_run *run);
 
 /* ---- gpu_online.c ---- */

@@ -26,16 +26,17 @@ typedef hn_gpu_layout layout;
 
 static const uint32_t group_sizes[] = {256, 512, 128, 1024, 64};
 
-/* Beside what a thread keeps: addresses, and what an element of a vector takes. And the most vectors
- * that it takes: each is a copy of the loops' bodies. */
+/* Beside what a thread keeps: addresses, and what an element of a vector takes. And the most
+ * vectors that it takes: each is a copy of the loops' bodies. */
 enum { OTHER_REGISTERS = 28, ELEMENT_REGISTERS = 1, VECTORS_MOST = 64 };
 
 /* Rows that are staged: addresses are simpler. Registers are better where they suffice. */
 enum { STAGED_REGISTERS = 20, STAGES_MOST = 3 };
 static const double staged_factor = 1.05;
 
-/* A row asked for so many times the latency of memory before it is wanted is there in time; of groups
- * that take turns at memory there are to be so many times as many as it takes, since turns are uneven. */
+/* A row asked for so many times the latency of memory before it is wanted is there in time; of
+ * groups that take turns at memory there are to be so many times as many as it takes, since turns
+ * are uneven. */
 static const double early_factor = 2, turns_factor = 1.1;
 
 /* A row that is read again from a cache takes so much of the time of memory. */
@@ -44,8 +45,8 @@ static const double part_of_again = 0.15, part_of_latency = 0.4;
 /* Rows side by side exchange an element's partial results in so many ns. */
 static const double combine_ns = 60;
 
-/* A thread that has more bytes under way is a long text, and there are fewer threads: for each factor
- * of two so much. */
+/* A thread that has more bytes under way is a long text, and there are fewer threads: for each
+ * factor of two so much. */
 enum { BYTES_OF_ROWS = 64 };
 static const double byte_factor = 0.02;
 
@@ -152,9 +153,9 @@ static double memory_of_rows(const planner *pl, const mixed_info *info, const la
     return l->rows * bytes * pl->facts->multiprocessors / pl->facts->bytes_per_ns;
 }
 
-/* What a group does with its rows when they are there. Each warp of a row reads what all of them have
- * added up: with 32 warps that took a row of 4096 f32 as long as its memory (H200: 0.81 of a copy in
- * place of 0.94 with 16). */
+/* What a group does with its rows when they are there. Each warp of a row reads what all of them
+ * have added up: with 32 warps that took a row of 4096 f32 as long as its memory (H200: 0.81 of a
+ * copy in place of 0.94 with 16). */
 static double work_of_rows(const planner *pl, const mixed_info *info, const layout *l,
                            double resident) {
     const hn_gpu_facts *facts = pl->facts;
@@ -186,8 +187,8 @@ static double resident_groups(const planner *pl, const mixed_info *info, const l
     return groups < 1 ? 1 : (double)groups;
 }
 
-/* Memory is busy when enough reads are under way: see hn_gpu_predicted_ns. And when some group wants
- * it at any time: one that reads ahead wants it while it computes, another one does not. */
+/* Memory is busy when enough reads are under way: see hn_gpu_predicted_ns. And when some group
+ * wants it at any time: one that reads ahead wants it while it computes, another one does not. */
 static double predicted_ns(const planner *pl, const mixed_info *info, const layout *l,
                            int64_t registers) {
     const hn_gpu_facts *facts = pl->facts;
@@ -257,8 +258,8 @@ static void try_layout(const planner *pl, const mixed_info *info, bool any, layo
     hn_gpu_keep_layout(pl, items, kept, l);
 }
 
-/* What is kept of a row has its vectors in registers; else a thread has those of the columns, and takes
- * longer phases in several steps. */
+/* What is kept of a row has its vectors in registers; else a thread has those of the columns, and
+ * takes longer phases in several steps. */
 static void try_width(const planner *pl, const mixed_info *info, bool any, layout l, layout *items,
                       uint32_t *kept) {
     for (size_t k = 0; k < sizeof kept_rows / sizeof *kept_rows; k++) {
@@ -321,9 +322,9 @@ uint32_t hn_gpu_list_mixed(const planner *pl, layout items[HN_GPU_PLANS_MAX]) {
     return count || has_any(pl, &info) ? count : list(pl, &info, true, items);
 }
 
-/* Long rows by way of staged memory go best by 512 threads, and with a second row on its way. Softmax
- * of 32,768 columns of bf16 takes 78 us on an H200; with 256 or 1024 threads 82 to 89, with one row on
- * its way 85. */
+/* Long rows by way of staged memory go best by 512 threads, and with a second row on its way.
+ * Softmax of 32,768 columns of bf16 takes 78 us on an H200; with 256 or 1024 threads 82 to 89, with
+ * one row on its way 85. */
 enum { STAGED_WIDTH = 512 };
 static const double other_width = 1.03, one_stage = 1.02;
 

@@ -1,5 +1,5 @@
-/* gpu_names.h: layouts by name: a kind, "rows-kept", and numbers, "threads=256 rows=1 ...", which say
- * all that was decided by the sizes that are expected. Internal to src/kernel. */
+/* gpu_names.h: layouts by name: a kind, "rows-kept", and numbers, "threads=256 rows=1 ...", which
+ * say all that was decided by the sizes that are expected. Internal to src/kernel. */
 #ifndef HN_KERNEL_GPU_NAMES_H
 #define HN_KERNEL_GPU_NAMES_H
 

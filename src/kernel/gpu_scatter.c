@@ -140,7 +140,8 @@ static hn_dtype dtype_of(const planner *pl, const hn_kernel_store *store) {
     return pl->p->buffers.items[store->buffer].dtype;
 }
 
-/* Whether processors have an instruction for it; others are repeated until no thread came between. */
+/* Whether processors have an instruction for it; others are repeated until no thread came
+ * between. */
 static bool is_one_instruction(const planner *pl, const hn_kernel_store *store) {
     const bool is_word = hn_gpu_size_of(pl, store->buffer) >= 4,
                is_float = hn_dtype_is_float(dtype_of(pl, store));

@@ -30,8 +30,9 @@ typedef hn_gpu_planner planner;
 typedef hn_gpu_layout layout;
 typedef hn_gpu_launch launch;
 
-/* A step of more than four vectors has at most so many elements; and of several vectors so many ops:
- * a compiler takes a second for 1,000 (NVRTC 13.0), and so long a body needs no more reads under way. */
+/* A step of more than four vectors has at most so many elements; and of several vectors so many
+ * ops: a compiler takes a second for 1,000 (NVRTC 13.0), and so long a body needs no more reads
+ * under way. */
 enum { UNROLL_SHORT = 4, UNROLLED_MOST = 16, OPS_MOST = 1024 };
 
 bool hn_gpu_may_unroll(const planner *pl, uint32_t vector, uint32_t unroll) {
@@ -153,8 +154,8 @@ typedef struct elements_info {
     double wasted_bytes;
 } elements_info;
 
-/* Longer vectors for calls where a size is a multiple of them, if it is expected to be; it is in the
- * last extent. */
+/* Longer vectors for calls where a size is a multiple of them, if it is expected to be; it is in
+ * the last extent. */
 static void guard_elements(const planner *pl, const hn_expr *vars, uint32_t count,
                            elements_info *out) {
     hn_expr symbols[HN_MAX_RANK];
@@ -170,9 +171,9 @@ static void guard_elements(const planner *pl, const hn_expr *vars, uint32_t coun
     }
 }
 
-/* Additions for an element. While a thread computes so much it reads nothing, so it reads more before.
- * On an H200 bias and GELU of bf16 take 142 us with 64 bytes and 150 with 32; a sum alone takes 133
- * with either. */
+/* Additions for an element. While a thread computes so much it reads nothing, so it reads more
+ * before. On an H200 bias and GELU of bf16 take 142 us with 64 bytes and 150 with 32; a sum alone
+ * takes 133 with either. */
 enum { BUSY_COST = 25 };
 
 static int64_t bytes_of_elements(const hn_kernel_phase *phase, uint32_t vector) {

@@ -15,10 +15,11 @@ hn_status hn_form_plans_gpu(const hn_program *program, const hn_kernel *kernel,
                             const hn_gpu_facts *facts, uint32_t most, hn_arena *arena,
                             hn_arena *scratch, hn_form **out, uint32_t *out_count) HN_MUST_USE;
 
-/* The form of a name: a kind, "rows-kept", and parameters as in form->parameters, whatever sizes are
- * expected. Where numbers are left out it is the best form that has those which are there. Owns: it
- * lives in `arena`. Errors: not-found when the kernel has no such kind of form, naming those that it
- * has, or the form does not fit; invalid-argument for what is no parameter; as above. */
+/* The form of a name: a kind, "rows-kept", and parameters as in form->parameters, whatever
+ * sizes are expected. Where numbers are left out it is the best form that has those which are
+ * there. Owns: it lives in `arena`. Errors: not-found when the kernel has no such kind of form,
+ * naming those that it has, or the form does not fit; invalid-argument for what is no
+ * parameter; as above. */
 hn_status hn_form_plan_gpu_as(const hn_program *program, const hn_kernel *kernel,
                               const hn_gpu_facts *facts, hn_str name, hn_str parameters,
                               hn_arena *arena, hn_arena *scratch, hn_form **out) HN_MUST_USE;

@@ -353,7 +353,8 @@ static bool extend(region *a, const region *b) {
     return false;
 }
 
-/* Likewise, where it is shifted by a step between those of its dimensions: even and odd elements. */
+/* Likewise, where it is shifted by a step between those of its dimensions: even and odd
+ * elements. */
 static bool interleave(region *a, const region *b) {
     const int64_t shift = b->first - a->first;
     region both = shift < 0 ? *b : *a;

@@ -8,8 +8,9 @@
  * Most accesses are sums of variables times numbers, and are counted by a formula: also where they
  * overlap by a shift, interleave (the four elements of a window of two by two), or read again what
  * the kernel has stored. Others are marked one by one while the allowance lasts; their index is
- * evaluated only for the variables that it does not go along in equal steps. Where that is used up, and where an index comes from data, the count is a bound: the
- * accesses, and at most the buffer's elements.
+ * evaluated only for the variables that it does not go along in equal steps. Where that is used up,
+ * and where an index comes from data, the count is a bound: the accesses, and at most the buffer's
+ * elements.
  *
  * For other sizes there is an expression: of each buffer the extents of the loops that its index
  * goes along, or the whole tensor, whichever is what was counted at the hints. */

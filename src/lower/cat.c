@@ -112,8 +112,8 @@ static bool sizes_are_equal(const hn_value_info *a, const hn_value_info *b) {
     return a->rank == b->rank && memcmp(a->sizes, b->sizes, a->rank * sizeof *a->sizes) == 0;
 }
 
-/* Whether all who read `v` do so element by element: at most `most` ops and concatenations, and slices
- * that are read so. */
+/* Whether all who read `v` do so element by element: at most `most` ops and concatenations, and
+ * slices that are read so. */
 static bool is_read_in_parts(const lower *l, hn_value v, uint32_t most, uint32_t depth) {
     enum { DEPTH_MAX = 3, SLICES_MAX = 8 };
     hn_node at = info(l, v)->producer;

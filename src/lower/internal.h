@@ -39,7 +39,8 @@ typedef struct lower {
     uint32_t origin;                 /* of the node being lowered, in the outermost graph */
     hn_graph *root;                  /* the outermost graph */
     bool is_branch;                  /* a subgraph: every node has the origin of the conditional */
-    /* per value, of a loop's body: a put into what is carried, whose memory it may keep; NULL: none */
+    /* per value, of a loop's body: a put into what is carried, whose memory it may keep; NULL:
+     * none */
     bool *in_place;
 } lower;
 
@@ -96,8 +97,8 @@ hn_sid lower_gen_const_i(lower_body *b, int64_t value, hn_dtype dtype);
 hn_expr lower_gen_indirect(lower_body *b, const hn_node_info *n, hn_sid value, hn_expr limit,
                            bool wrap);
 
-/* cat.c: the scalar of concatenation `n`, which is no memory. Where b->cut asks for cuts then, the body
- * is to be dropped, and made for each part. */
+/* cat.c: the scalar of concatenation `n`, which is no memory. Where b->cut asks for cuts then, the
+ * body is to be dropped, and made for each part. */
 hn_sid lower_gen_cat(lower_body *b, const hn_node_info *n, const hn_expr *idx);
 
 /* realize.c: memory */
@@ -112,8 +113,8 @@ hn_status lower_realize_contiguous(lower *l, hn_value v) HN_MUST_USE;
 hn_status lower_realize_at_start(lower *l, hn_value v) HN_MUST_USE;
 /* Copies `v` into memory with these strides. */
 hn_status lower_realize_in(lower *l, hn_value v, const hn_expr *strides) HN_MUST_USE;
-/* Pointwise loops over the elements of `x` that store them to `buffer` at offset + strides: one, or one
- * for each part (lower_cut). */
+/* Pointwise loops over the elements of `x` that store them to `buffer` at offset + strides: one, or
+ * one for each part (lower_cut). */
 hn_status lower_copy_loop(lower *l, hn_value x, hn_buf buffer, hn_expr offset,
                           const hn_expr *strides) HN_MUST_USE;
 void lower_loop_vars(lower *l, hn_loop *loop, const hn_expr *extents, uint32_t count);
@@ -186,8 +187,8 @@ hn_status lower_window_reduce(lower *l, const hn_node_info *n, const bool *is_re
 hn_status lower_nodes(lower *l) HN_MUST_USE;
 hn_status lower_count_uses(lower *l) HN_MUST_USE;
 
-/* cond.c: a lowering of `graph`, a subgraph of a node of `outer`: its first inputs are `operands`, the
- * values of `outer`. */
+/* cond.c: a lowering of `graph`, a subgraph of a node of `outer`: its first inputs are `operands`,
+ * the values of `outer`. */
 hn_status lower_subgraph_init(lower *l, lower *outer, hn_graph *graph, const hn_value *operands,
                               uint32_t count) HN_MUST_USE;
 
@@ -197,7 +198,8 @@ hn_status lower_call_loops(lower *l, hn_extern *call) HN_MUST_USE;
 /* The same for any target. */
 hn_status lower_loops_of(lower *l, hn_extern *call) HN_MUST_USE;
 
-/* nodes.c, cat.c, cond.c, dynamic.c and externs.c: one function per op, found in the table of lower.c */
+/* nodes.c, cat.c, cond.c, dynamic.c and externs.c: one function per op, found in the table of
+ * lower.c */
 typedef hn_status (*lower_fn)(lower *l, const hn_node_info *n);
 /* element-wise, create, pad, gather, index */
 hn_status lower_expression(lower *l, const hn_node_info *n) HN_MUST_USE;

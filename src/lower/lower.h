@@ -13,8 +13,8 @@
 
 /* `operations`: those that the target has (NULL: none). Other calls get loops beside them, if there
  * are loops for them; nobody would look at those of the operations, which take 3 % of a
- * compilation. `limit`: of its rewrites; NULL: all. Owns: `*out` lives in `arena`; `scratch` may be reset afterwards. Errors:
- * unsupported, naming the node. */
+ * compilation. `limit`: of its rewrites; NULL: all. Owns: `*out` lives in `arena`; `scratch` may be
+ * reset afterwards. Errors: unsupported, naming the node. */
 hn_status hn_lower(hn_graph *graph, const hn_operations *operations, hn_limit *limit,
                    hn_arena *arena, hn_arena *scratch, hn_program **out) HN_MUST_USE;
 

@@ -1,5 +1,5 @@
-/* tables.h: metric tables: which are wanted, rows that a compilation collects, and the files that they
- * go to. henry/metrics.h and docs/metrics.md say what the tables are. */
+/* tables.h: metric tables: which are wanted, rows that a compilation collects, and the files that
+ * they go to. henry/metrics.h and docs/metrics.md say what the tables are. */
 #ifndef HN_METRICS_TABLES_H
 #define HN_METRICS_TABLES_H
 
@@ -49,8 +49,8 @@ typedef struct hn_tables {
     hn_strbuf rows[HN_TABLE_COUNT][HN_TABLE_FORMATS];
 } hn_tables;
 
-/* `names` NULL: HENRY_METRIC_TABLES; `dir` NULL: HENRY_METRIC_DIR, else the current folder. Both are
- * borrowed. Errors: invalid-argument, with a list, for names that no table has. */
+/* `names` NULL: HENRY_METRIC_TABLES; `dir` NULL: HENRY_METRIC_DIR, else the current folder. Both
+ * are borrowed. Errors: invalid-argument, with a list, for names that no table has. */
 hn_status hn_tables_init(hn_tables *t, const char *names, const char *dir) HN_MUST_USE;
 void hn_tables_deinit(hn_tables *t);
 /* A new program begins: its rows get a number of their own. */
@@ -59,8 +59,8 @@ void hn_tables_begin(hn_tables *t, hn_str model, hn_str target);
 void hn_tables_resume(hn_tables *t, hn_str model, hn_str target, int64_t compilation);
 static inline bool hn_tables_wants(const hn_tables *t, hn_table_id id) { return t->wanted[id]; }
 bool hn_tables_are_wanted(const hn_tables *t);
-/* A row: the table's own columns, in order. Nothing is done with a table that is not wanted. Errors:
- * internal for a row that does not have the table's columns. */
+/* A row: the table's own columns, in order. Nothing is done with a table that is not wanted.
+ * Errors: internal for a row that does not have the table's columns. */
 hn_status hn_tables_add(hn_tables *t, hn_table_id id, const hn_cell *cells,
                         uint32_t count) HN_MUST_USE;
 /* Appends the rows to their files, and forgets them. Several processes may do so at once: rows stay

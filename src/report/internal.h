@@ -7,7 +7,8 @@
 #include "report/report.h"
 #include "tune/record.h"
 
-/* data.c: any value, all of it: the page has a stricter reader than hn_json_skip. Errors: corrupt. */
+/* data.c: any value, all of it: the page has a stricter reader than hn_json_skip. Errors:
+ * corrupt. */
 hn_status hn_report_check_value(hn_json *json) HN_MUST_USE;
 
 /* program.c: "program": {...}, of a source that has a bundle. */

@@ -1,5 +1,5 @@
-/* model.c: what only the compiler knows: the nodes of the model, the texts of the kernels, and which
- * forms the planner has compared. */
+/* model.c: what only the compiler knows: the nodes of the model, the texts of the kernels, and
+ * which forms the planner has compared. */
 #include "report/internal.h"
 
 #include "base/arena.h"

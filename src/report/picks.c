@@ -1,5 +1,5 @@
-/* picks.c: what records of tuning say: which forms a kernel has, at which sizes each of them runs, and
- * what was measured there. */
+/* picks.c: what records of tuning say: which forms a kernel has, at which sizes each of them runs,
+ * and what was measured there. */
 #include "driver/picked.h"
 #include "report/internal.h"
 

@@ -54,8 +54,8 @@ hn_status hn_report_page(const hn_str *objects, uint32_t count, hn_strbuf *out) 
 
 /* Whether bytes may be an object, or a page of this or another version. */
 bool hn_report_claims(hn_str bytes);
-/* The object in the bytes, or the later one of a page with two. Borrowed from them. Errors: corrupt;
- * incompatible for a later version of the object. */
+/* The object in the bytes, or the later one of a page with two. Borrowed from them. Errors:
+ * corrupt; incompatible for a later version of the object. */
 hn_status hn_report_read(hn_str bytes, hn_str *out_object) HN_MUST_USE;
 
 #endif

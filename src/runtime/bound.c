@@ -367,8 +367,8 @@ static hn_status describe_operands(binder *x, const hnb_step *step, const hn_run
     return NULL;
 }
 
-/* What the program asks for at these sizes is a wish: a form that there is no more, or that the call
- * cannot have here, is left to the operation. */
+/* What the program asks for at these sizes is a wish: a form that there is no more, or that the
+ * call cannot have here, is left to the operation. */
 static void ask_for_form(binder *x, hn_run_step *out) {
     hn_run_extern *own = out->ext;
     if (!x->m->ways[out->index].choice) return;

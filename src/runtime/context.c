@@ -259,8 +259,8 @@ static void count_binding(hn_module *m, const hn_context *c) {
     pthread_mutex_unlock(&m->lock);
 }
 
-/* Enough for the largest of the sizes that the context remembers, and as much again, if they want it,
- * for the others: two that take turns have their memory, each. */
+/* Enough for the largest of the sizes that the context remembers, and as much again, if they want
+ * it, for the others: two that take turns have their memory, each. */
 static size_t bytes_to_keep(const hn_context *c) {
     size_t most = 0, others = 0;
     for (uint32_t k = 0; k < HN_CONTEXT_BOUNDS && c->bounds[k]; k++) {

@@ -1,9 +1,9 @@
 /* debug.c: the tensor debugger: a hook that looks at what steps read and at what they have written.
  *
- * Before a step it looks at what the step only reads, and behind it at what the step has written: its
- * other memory may have been given to the result by then. What nobody has written since it was looked
- * at is not read again. A tensor that several steps write has no content yet in the parts of later
- * ones; CHECK then asks only for elements that the step has changed. */
+ * Before a step it looks at what the step only reads, and behind it at what the step has written:
+ * its other memory may have been given to the result by then. What nobody has written since it was
+ * looked at is not read again. A tensor that several steps write has no content yet in the parts of
+ * later ones; CHECK then asks only for elements that the step has changed. */
 #include "runtime/debug.h"
 
 #include "base/compiler.h"

@@ -95,8 +95,8 @@ hn_status hn_debug_look_at_inputs(hn_debug *d, hn_debug_call *call,
                                   const hn_step_info *step) HN_MUST_USE;
 
 /* debug_later.c */
-/* Of CHECK: the device makes the statistics, and they are judged later. `*out_done` false: the tensor
- * has to be looked at now. Errors: of tensors before it. */
+/* Of CHECK: the device makes the statistics, and they are judged later. `*out_done` false: the
+ * tensor has to be looked at now. Errors: of tensors before it. */
 hn_status hn_debug_look_later(hn_debug *d, const hn_debug_tensor *t, bool *out_done) HN_MUST_USE;
 
 /* debug_check.c */
@@ -128,7 +128,8 @@ void hn_debug_print_index(const hn_step_operand *o, int64_t index, hn_strbuf *ou
 /* Makes the folder of SAVE and its manifest, or opens the file that lines go to. `may_rename`: when
  * the folder is in use, "DIR.2" and so on are tried. */
 hn_status hn_debug_files_open(hn_debug *d, bool may_rename) HN_MUST_USE;
-/* Saves a tensor that was not saved yet, and writes it down in the manifest. With d->out->lock held. */
+/* Saves a tensor that was not saved yet, and writes it down in the manifest. With d->out->lock
+ * held. */
 hn_status hn_debug_files_save(hn_debug *d, const hn_debug_tensor *t) HN_MUST_USE;
 void hn_debug_files_close(hn_debug *d);
 

@@ -19,8 +19,8 @@ bool hn_debug_check_reads(const hn_debug *d, const hn_tensor_stats *s, bool has_
     return is_bad(d, s) && (has_before || is_ignored);
 }
 
-/* The first element that is bad, in row-major order, and that is not as it was `before`, which may be
- * NULL; -1: there is none. Slow, and asked only when there are bad ones. */
+/* The first element that is bad, in row-major order, and that is not as it was `before`, which may
+ * be NULL; -1: there is none. Slow, and asked only when there are bad ones. */
 static int64_t find_bad(const hn_debug *d, const hn_debug_tensor *t, const uint8_t *before,
                         double *out_value) {
     const hn_step_operand *o = t->operand;
@@ -64,8 +64,8 @@ static hn_status check_error(const hn_debug_tensor *t, int64_t index, double val
     return status;
 }
 
-/* Of a tensor that several steps write, an element that the step has changed is the step's. When all
- * parts are written the others count, too: the memory may have had the same bits before. */
+/* Of a tensor that several steps write, an element that the step has changed is the step's. When
+ * all parts are written the others count, too: the memory may have had the same bits before. */
 hn_status hn_debug_check(const hn_debug *d, const hn_debug_tensor *t, const void *before) {
     const hn_tensor_stats *s = &t->seen->stats;
     double value = s->first_bad_value;

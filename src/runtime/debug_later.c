@@ -1,5 +1,5 @@
-/* debug_later.c: CHECK on a device without waiting for it behind each tensor: the device writes down
- * what it finds, and the host reads that at the end of the run, or when a batch is full. */
+/* debug_later.c: CHECK on a device without waiting for it behind each tensor: the device writes
+ * down what it finds, and the host reads that at the end of the run, or when a batch is full. */
 #include "runtime/debug.h"
 #include "runtime/device_stats.h"
 

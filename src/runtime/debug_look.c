@@ -126,8 +126,8 @@ static bool is_weight(const hn_module *m, uint32_t buffer) {
     return b->kind == HNB_BUFFER_CONSTANT && !m->view.storages[b->source].is_mutable;
 }
 
-/* Whether it was seen, and is as it was. Then there is nothing new to say about a weight, which runs
- * of several threads share: the first one that comes looks at it. */
+/* Whether it was seen, and is as it was. Then there is nothing new to say about a weight, which
+ * runs of several threads share: the first one that comes looks at it. */
 static bool was_seen(hn_debug *d, const hn_debug_tensor *t, uint64_t mark, bool is_a_weight,
                      hn_status *out) {
     pthread_mutex_lock(&d->out->lock);

@@ -1,11 +1,11 @@
-/* device_stats.c: statistics by the kernels of tensor_stats.cu. Their text is compiled here, when it
- * is first needed: by the driver of OpenCL, or by NVRTC where there is one.
+/* device_stats.c: statistics by the kernels of tensor_stats.cu. Their text is compiled here, when
+ * it is first needed: by the driver of OpenCL, or by NVRTC where there is one.
  *
  * Why a text, and no program of the compiler's own: a graph has kernels for one shape and dtype, so
- * that a model with a hundred shapes would have to compile a hundred groups of reductions before its
- * first line is printed, and this library has no compiler. One text with sizes and strides as
- * arguments is compiled once. Why not by the compile service: it is not in this library, either, and
- * programs that run bundles are the ones that are debugged. */
+ * that a model with a hundred shapes would have to compile a hundred groups of reductions before
+ * its first line is printed, and this library has no compiler. One text with sizes and strides as
+ * arguments is compiled once. Why not by the compile service: it is not in this library, either,
+ * and programs that run bundles are the ones that are debugged. */
 #include "runtime/device_stats.h"
 
 #include "base/compiler.h"

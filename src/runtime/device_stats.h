@@ -14,8 +14,8 @@
 bool hn_device_stats_get(hn_context *c, const hn_module *m, uint32_t step,
                          const hn_stats_tensor *tensor, hn_tensor_stats *out);
 
-/* Statistics of several tensors, which the device makes when its queue comes to them and the host reads
- * together: the content counts that a tensor has at this place of the queue. */
+/* Statistics of several tensors, which the device makes when its queue comes to them and the host
+ * reads together: the content counts that a tensor has at this place of the queue. */
 typedef struct hn_stats_batch hn_stats_batch;
 enum { HN_STATS_BATCH = 256 };
 enum { HN_STATS_INF = 1, HN_STATS_NAN = 2 };
@@ -23,8 +23,8 @@ enum { HN_STATS_INF = 1, HN_STATS_NAN = 2 };
 hn_stats_batch *hn_stats_batch_create(const hn_module *m);
 /* Nothing of it may be under way. NULL is allowed. */
 void hn_stats_batch_destroy(hn_stats_batch *b);
-/* `wanted`: what the first bad element may be. false: the batch is full, the tensor is empty, or it is
- * one that hn_device_stats_get has to look at. */
+/* `wanted`: what the first bad element may be. false: the batch is full, the tensor is empty, or it
+ * is one that hn_device_stats_get has to look at. */
 bool hn_stats_batch_add(hn_stats_batch *b, hn_context *c, const hn_module *m, uint32_t step,
                         const hn_stats_tensor *tensor, unsigned wanted);
 /* Waits for all of them. */

@@ -170,9 +170,9 @@ static const char *name_of(const hn_module *m, uint32_t buffer) {
     return "";
 }
 
-/* No: of a step whose sizes nothing in the program has told, which cannot run; of what the test of a
- * loop gives, which is not there before and may be overwritten after; and of what is only
- * read at the beginning, because later steps may have used the memory for something else. */
+/* No: of a step whose sizes nothing in the program has told, which cannot run; of what the test of
+ * a loop gives, which is not there before and may be overwritten after; and of what is only read at
+ * the beginning, because later steps may have used the memory for something else. */
 static bool can_read(const hn_step_run *run) {
     const hn_module_step_kind kind = run->info.kind;
     if (run->s->kind == HNB_STEP_NONE || kind == HN_MODULE_STEP_LOOP) return false;

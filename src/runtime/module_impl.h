@@ -99,8 +99,8 @@ typedef struct hn_run_extern {
 typedef struct hn_run_step {
     uint32_t kind;  /* hnb_step_kind */
     uint32_t index; /* in the bundle, for messages and profiles */
-    /* of KERNEL and EXTERN: which of its variants runs for these sizes, and of KERNEL, and of EXTERN
-     * with a kernel, how; the first until these are known */
+    /* of KERNEL and EXTERN: which of its variants runs for these sizes, and of KERNEL, and of
+     * EXTERN with a kernel, how; the first until these are known */
     uint32_t variant, kernel, arg_count;
     const hnb_launch *called;
     /* of KERNEL: parts of the range that may run at the same time; 1: on the calling thread */
@@ -120,8 +120,8 @@ typedef struct hn_run_step {
     long long extent;
     union {
         /* of KERNEL, unless it is direct, and of EXTERN with a kernel: what the table launches, but
-         * for the scratch memory of ranges; its kernel is NULL until the first run of the step loads
-         * it */
+         * for the scratch memory of ranges; its kernel is NULL until the first run of the step
+         * loads it */
         hn_device_launch *launch;
         hn_copy_fn copy; /* of COPY */
     };
@@ -603,7 +603,8 @@ void hn_context_give(hn_module *m, hn_context *c);
 void hn_context_destroy(const hn_module *m, hn_context *c);
 /* Idle contexts give up their bounds and their set of weights. */
 void hn_contexts_forget(hn_module *m);
-/* Behind a call that made more outputs than those before with its sizes: as much memory may be kept. */
+/* Behind a call that made more outputs than those before with its sizes: as much memory may be
+ * kept. */
 void hn_context_count_made(hn_module *m, hn_context *c);
 /* The bound for these inputs, first in c->bounds, with workspace and scratch large enough and
  * addresses right. */
@@ -682,8 +683,8 @@ hn_status hn_outputs_fetch(hn_module *m, hn_context *c) HN_MUST_USE;
 /* When all is done: makes the outputs, and writes what the program changes. */
 hn_status hn_outputs_end(hn_module *m, hn_context *c) HN_MUST_USE;
 void hn_outputs_reset(hn_module *m, hn_context *c);
-/* Whether the content of an output is in memory that the host cannot read, as the steps left it, and
- * where that is. */
+/* Whether the content of an output is in memory that the host cannot read, as the steps left it,
+ * and where that is. */
 bool hn_output_is_remote(const hn_module *m, const hnb_output *o);
 uint8_t *hn_output_content(const hn_module *m, const hn_context *c, uint32_t output);
 
@@ -722,8 +723,8 @@ static inline bool hn_output_stays(const hn_module *m, const hn_context *c, uint
     return c->device_outputs && o->kind == HNB_VALUE_TENSOR && !o->is_mutation &&
            !c->outputs[m->output_number[k]];
 }
-/* Before the steps: memory for buffer `s`, if an output in it stays, in `*out`; and whether the host
- * needs its content. */
+/* Before the steps: memory for buffer `s`, if an output in it stays, in `*out`; and whether the
+ * host needs its content. */
 hn_status hn_device_output_place(hn_module *m, hn_context *c, uint32_t s, void **out) HN_MUST_USE;
 bool hn_device_output_comes_home(const hn_module *m, const hn_context *c, uint32_t s);
 /* Whether an output in it stays; a block of memory for such. */

@@ -3,9 +3,9 @@
  * and from then on the recording is given. When addresses in it are others, the device exchanges
  * them: the steps are walked, but only compared with what the recording holds. If it happens again,
  * a few recordings with different addresses are kept, made of the first one: a caller whose buffers
- * take turns. The steps are recorded anew only where the device cannot exchange what has changed: on
- * CUDA the addresses that operations of libraries have. That takes half as long as a short run (on
- * an H200 13 us, with 28 for a run of 20 kernels).
+ * take turns. The steps are recorded anew only where the device cannot exchange what has changed:
+ * on CUDA the addresses that operations of libraries have. That takes half as long as a short run
+ * (on an H200 13 us, with 28 for a run of 20 kernels).
  *
  * That is for programs of which the device does everything and the host decides nothing. */
 #include "runtime/module_impl.h"
@@ -102,8 +102,8 @@ static hn_status add(hn_context *c) {
     return NULL;
 }
 
-/* Puts to the front the one that is to be made: another one, or that which was not used for longest.
- * Addresses that are others for the first time may stay so: memory has grown. */
+/* Puts to the front the one that is to be made: another one, or that which was not used for
+ * longest. Addresses that are others for the first time may stay so: memory has grown. */
 static hn_status choose(hn_module *m, hn_context *c) {
     hn_bound_recordings *r = &c->bounds[0]->recordings;
     const bool may_add =

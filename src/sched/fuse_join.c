@@ -1,5 +1,5 @@
-/* fuse_join.c: a loop joins a group, if their iteration spaces line up and its reads allow it. All is
- * tried on copies: group and loop change only when the loop joins. */
+/* fuse_join.c: a loop joins a group, if their iteration spaces line up and its reads allow it. All
+ * is tried on copies: group and loop change only when the loop joins. */
 #include "sched/fuse.h"
 
 #include <string.h>
@@ -86,8 +86,8 @@ static hn_refusal_reason closed_because(const group *g) {
                                              : HN_REFUSED_NONE;
 }
 
-/* Copies of the members and of the loop over the dims of the attempt, or the members as they are. False
- * when they do not line up. */
+/* Copies of the members and of the loop over the dims of the attempt, or the members as they are.
+ * False when they do not line up. */
 static hn_status rewrite_all(sched *s, const group *g, const hn_loop *loop, const dims *flat_inner,
                              const dims *new_inner, attempt *a, bool *out_fits) {
     const uint32_t count = g->members.count;

@@ -19,8 +19,8 @@ typedef struct hn_call_subject {
 
 /* Lets the forms race; names are for messages. A form that the call cannot have, or whose result is
  * not that of the first one that runs, is out. Constants are packed once for all forms, as they are
- * once for a module. Owns: the caller destroys the report. Errors: those of hn_bench; out-of-memory;
- * unsupported for memory that is too large to be made up. */
+ * once for a module. Owns: the caller destroys the report. Errors: those of hn_bench;
+ * out-of-memory; unsupported for memory that is too large to be made up. */
 hn_status hn_bench_call_forms(const hn_bench_options *options, const hn_call_subject *subject,
                               const hn_ext_form *forms, const char *const *names, uint32_t count,
                               hn_bench_report **out) HN_MUST_USE;

@@ -1,6 +1,6 @@
-/* choice.c: see choice.h. The sizes that were timed make a grid, one line for each value of an axis.
- * A cell of the grid is a set of variants that will do. Cells become boxes; boxes that lie side by
- * side are joined along one axis after the other. */
+/* choice.c: see choice.h. The sizes that were timed make a grid, one line for each value of an
+ * axis. A cell of the grid is a set of variants that will do. Cells become boxes; boxes that lie
+ * side by side are joined along one axis after the other. */
 #include "tune/choice.h"
 
 #include <math.h>

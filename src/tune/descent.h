@@ -1,6 +1,6 @@
 /* descent.h: a search from a point to its neighbours, as long as one of them is faster: over the
- * parameters of the forms of a kernel. It knows nothing of them: points are the caller's numbers, and
- * the caller times them. */
+ * parameters of the forms of a kernel. It knows nothing of them: points are the caller's numbers,
+ * and the caller times them. */
 #ifndef HN_TUNE_DESCENT_H
 #define HN_TUNE_DESCENT_H
 

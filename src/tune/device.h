@@ -18,8 +18,8 @@ void hn_tuning_device_host(const hn_tuning_code *code, int threads, hn_strbuf *o
 /* Another device: its kind and name, its memory in GiB, its driver. */
 void hn_tuning_device_of(const hn_dev *dev, const hn_tuning_code *code, hn_strbuf *out);
 
-/* The device, which is opened. False, and nothing is appended, when this machine does not have it, or
- * it does not work. `out` may be NULL. */
+/* The device, which is opened. False, and nothing is appended, when this machine does not have it,
+ * or it does not work. `out` may be NULL. */
 bool hn_tuning_device_find(hn_device device, const hn_tuning_code *code, hn_strbuf *out);
 
 /* A line for each field in which the two differ: "'driver' was 'CUDA 12.4', is 'CUDA 13.0'". How

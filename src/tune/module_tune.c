@@ -1,5 +1,5 @@
-/* module_tune.c: hn_module_tune: the forms that a bundle was shipped with race where it runs, and its
- * tables are made again of their times. */
+/* module_tune.c: hn_module_tune: the forms that a bundle was shipped with race where it runs, and
+ * its tables are made again of their times. */
 #include "tune/choice.h"
 #include "tune/device.h"
 #include "tune/list.h"

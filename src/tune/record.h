@@ -37,8 +37,8 @@ typedef struct hn_form_timing {
     double median_ns, low_ns, high_ns;
     uint32_t samples; /* 0: not timed */
     /* its time over that of the form that won, in the same rounds of a race, and the interval that
-     * it lies in; the winner's are all 1, so a pick whose are not was changed by somebody. All 0: not
-     * known */
+     * it lies in; the winner's are all 1, so a pick whose are not was changed by somebody. All 0:
+     * not known */
     double ratio, ratio_low, ratio_high;
     double predicted_ns; /* by the cost model; 0: it has no opinion */
     bool is_extra;       /* found by a search, no part of the set */
@@ -79,14 +79,15 @@ hn_digest hn_tuning_record_set(const hn_tuning_record *r);
 bool hn_form_name_eq(const hn_form_name *a, const hn_form_name *b);
 /* "rows lanes=16 grain=4096". */
 void hn_form_name_print(const hn_form_name *form, hn_strbuf *out);
-/* Of kernel, set, device and sizes: of two records with the same one the later replaces the other. */
+/* Of kernel, set, device and sizes: of two records with the same one the later replaces the
+ * other. */
 hn_digest hn_tuning_record_identity(const hn_tuning_record *r);
 
 /* Whether the pick is the form that won, as its ratios say. */
 bool hn_tuning_record_has_winner(const hn_tuning_record *r);
 /* Whether the pick is certain: every other form that was timed certainly takes longer, by ratios
- * where they are known, else by intervals that do not meet. `out_margin`: how much longer the second
- * one takes, 0.25 is a quarter; 0 with one. */
+ * where they are known, else by intervals that do not meet. `out_margin`: how much longer the
+ * second one takes, 0.25 is a quarter; 0 with one. */
 bool hn_tuning_record_is_certain(const hn_tuning_record *r, double *out_margin);
 
 /* Appends the record as one line, fields in a fixed order. */

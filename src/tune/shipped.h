@@ -1,5 +1,5 @@
-/* shipped.h: steps of a bundle whose kernels it has in several forms, as subjects of a race: at which
- * sizes, on which arguments, and how each form is called. Internal to src/tune. */
+/* shipped.h: steps of a bundle whose kernels it has in several forms, as subjects of a race: at
+ * which sizes, on which arguments, and how each form is called. Internal to src/tune. */
 #ifndef HN_TUNE_SHIPPED_H
 #define HN_TUNE_SHIPPED_H
 

@@ -334,8 +334,8 @@ static bool can_move(hn_line_kind kind) {
     return kind == HN_LINE_KERNEL || kind == HN_LINE_EXTERN || kind == HN_LINE_COPY;
 }
 
-/* The last line that shares a workspace with line `i`, with one between, and so on; of what is zeroed
- * once, all calls leave the same. */
+/* The last line that shares a workspace with line `i`, with one between, and so on; of what is
+ * zeroed once, all calls leave the same. */
 static uint32_t last_of_group(const orderer *o, uint32_t i) {
     const hn_wrapper *w = o->w;
     uint32_t last = i;

@@ -11,7 +11,8 @@ typedef enum hn_memory_plan_form {
 } hn_memory_plan_form;
 
 /* Of a planned wrapper, at the hints of its sizes. "pool N bytes, lower bound N bytes, ratio R"
- * stands in it once: in a comment of the picture or the text, as the field "summary" of the JSON. */
+ * stands in it once: in a comment of the picture or the text, as the field "summary" of the
+ * JSON. */
 hn_status hn_memory_plan_print(const hn_wrapper *w, const hn_memory_plan *plan,
                                hn_memory_plan_form form, hn_strbuf *out) HN_MUST_USE;
 

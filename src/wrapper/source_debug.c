@@ -1,5 +1,6 @@
-/* source_debug.c: what the debugger of an emitted project (share/source/debug.c) knows of the steps:
- * marks around each, which are nothing unless the project is built with DEBUG=1, and a table. */
+/* source_debug.c: what the debugger of an emitted project (share/source/debug.c) knows of the
+ * steps: marks around each, which are nothing unless the project is built with DEBUG=1, and a
+ * table. */
 #include "wrapper/names.h"
 #include "wrapper/source_impl.h"
 
@@ -63,9 +64,9 @@ void hn_source_debug_mark(source_printer *p, const hn_line *line) {
 
 /* ---- who writes what ---- */
 
-/* Per buffer the last call that writes to its memory (a copy writes all of it, and leaves nothing to
- * others); per line the innermost conditional that it is
- * in, plus 1. As src/runtime/writers.c has it of steps. */
+/* Per buffer the last call that writes to its memory (a copy writes all of it, and leaves nothing
+ * to others); per line the innermost conditional that it is in, plus 1. As src/runtime/writers.c
+ * has it of steps. */
 typedef struct writers {
     const hn_wrapper *w;
     uint32_t *last, *parents;

@@ -26,8 +26,8 @@ typedef struct source_printer {
     /* among the numbers, behind those of symbols: which variant runs, of each line that has
      * variants */
     uint32_t first_pick, next_pick;
-    /* of a device, HN_DEVICE_CPU: there is none; and per storage, where its copy of weights that stay
-     * as they are lies in its memory */
+    /* of a device, HN_DEVICE_CPU: there is none; and per storage, where its copy of weights that
+     * stay as they are lies in its memory */
     hn_device_kind device;
     uint64_t *device_offsets;
     uint64_t device_bytes;
@@ -75,8 +75,8 @@ hn_status hn_source_steps(source_printer *p) HN_MUST_USE;
 void hn_source_buffers(source_printer *p, const hn_line *line, const hn_wlaunch *launch);
 /* "const long long p[] = {...};", and nothing of none. */
 void hn_source_params(source_printer *p, const hn_expr *params, uint32_t count, const char *type);
-/* Both, of a call of an operation, and "static const extern_facts f = {...};", with the form that it is
- * asked for. */
+/* Both, of a call of an operation, and "static const extern_facts f = {...};", with the form that
+ * it is asked for. */
 void hn_source_extern_facts(source_printer *p, const hn_line *line, uint32_t number);
 
 /* source_variants.c: which variant of a call runs. */
@@ -92,8 +92,8 @@ void hn_source_variant_end(source_printer *p, const hn_line *line, uint32_t vari
 
 /* Whether the device has the memory of a buffer. */
 bool hn_source_is_remote(const source_printer *p, hn_wbuf buffer);
-/* Whether it has the content of an output behind the steps; of an input and of a weight that stays as
- * it is the host has it, too. */
+/* Whether it has the content of an output behind the steps; of an input and of a weight that stays
+ * as it is the host has it, too. */
 bool hn_source_output_is_remote(const source_printer *p, const hn_woutput *o);
 /* Numbers that the lines of the device need. */
 void hn_source_device_count(source_printer *p);

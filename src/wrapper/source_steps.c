@@ -182,7 +182,8 @@ static void put_copy(source_printer *p, const hn_line *line) {
     hn_strbuf_puts(p->out, is_of_host ? "));\n" : ")));\n");
 }
 
-/* Brings the element that a line decides by to the host, if the device has it: then it has a name. */
+/* Brings the element that a line decides by to the host, if the device has it: then it has a
+ * name. */
 static uint32_t fetch_element(source_printer *p, const hn_woperand *o) {
     if (!hn_source_is_remote(p, hn_wrapper_root(p->w, o->buffer))) return 0;
     const uint32_t number = ++p->next_element;

@@ -39,7 +39,8 @@ bool hn_line_always_takes(const hn_wrapper *w, const hn_line *line, uint32_t ope
 
 /* Of every line with variants: they are calls of known kernels with operands that are there, each
  * operand is taken by one of them, and each target has a table that is whole; or they are forms of
- * an operation. Before all else that looks at variants. Errors: internal, with the line and the variant. */
+ * an operation. Before all else that looks at variants. Errors: internal, with the line and the
+ * variant. */
 hn_status hn_wrapper_variants_verify(const hn_wrapper *w) HN_MUST_USE;
 
 #endif

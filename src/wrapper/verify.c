@@ -294,8 +294,8 @@ static hn_status check_symbol(verifier *v, uint8_t *state, const hn_line *line, 
     return NULL;
 }
 
-/* What has memory in front of a conditional has it behind both bodies or behind none; what gets it in
- * a body has none behind it. Without memory lines: defined only when both bodies define it. */
+/* What has memory in front of a conditional has it behind both bodies or behind none; what gets it
+ * in a body has none behind it. Without memory lines: defined only when both bodies define it. */
 static hn_status join_buffer(const verifier *v, uint8_t before, uint8_t *state, uint8_t other,
                              hn_wbuf b, uint32_t i) {
     const bool is_inner = hn_wbuf_is_inner(v->w->buffers.items[b].kind);
@@ -355,8 +355,8 @@ static hn_status check_origins(const hn_line *line, uint32_t i) {
     return NULL;
 }
 
-/* A round begins in the state in which the loop was met: what it allocates it frees again, what came
- * from outside it leaves there. */
+/* A round begins in the state in which the loop was met: what it allocates it frees again, what
+ * came from outside it leaves there. */
 static hn_status check_round_end(const verifier *v, const uint8_t *before, const uint8_t *after,
                                  uint32_t i) {
     for (uint32_t b = 1; b < v->w->buffers.count; b++) {
@@ -384,8 +384,8 @@ static hn_status check_new_symbols(const verifier *v, const uint8_t *before, uin
     return NULL;
 }
 
-/* The test of a loop runs first; it may be all that runs. Behind the loop nothing more is there than
- * before. The symbols that the test or the body defines end with it. */
+/* The test of a loop runs first; it may be all that runs. Behind the loop nothing more is there
+ * than before. The symbols that the test or the body defines end with it. */
 static hn_status check_loop(verifier *v, const uint8_t *before, const hn_line *line, uint32_t i,
                             uint32_t end, uint32_t depth) {
     const uint32_t all = v->w->buffers.count + v->data.count;

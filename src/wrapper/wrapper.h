@@ -103,8 +103,8 @@ typedef enum hn_line_kind {
     HN_LINE_DEFINE,
     /* operand 0 is the predicate; bodies then/otherwise are line ranges; see body fields */
     HN_LINE_COND,
-    /* the lines of the body, `rounds` times; or, without rounds, the lines of the test, then those of
-     * the body, until operand 0 is false behind the test */
+    /* the lines of the body, `rounds` times; or, without rounds, the lines of the test, then those
+     * of the body, until operand 0 is false behind the test */
     HN_LINE_LOOP
 } hn_line_kind;
 
@@ -196,14 +196,14 @@ typedef struct hn_line {
     const hn_sym_choice *choices;
     uint32_t check_count; /* KERNEL: for messages only, no part of the text form */
     const hn_wcheck *checks;
-    /* KERNEL and EXTERN of lowering: for references (src/interp), no part of any printed form; NULL:
-     * not known */
+    /* KERNEL and EXTERN of lowering: for references (src/interp), no part of any printed form;
+     * NULL: not known */
     const hn_wmeaning *meaning;
     const hn_wrecord *record; /* likewise; NULL: there is none */
     hn_expr symbol;           /* DEFINE: a DATA symbol */
     hn_expr rounds;           /* LOOP: 0 or less is none; 0 id: as often as the test says so */
-    /* COND: the lines of the two bodies follow this line directly; LOOP: those of the test (none with
-     * rounds), then those of the body */
+    /* COND: the lines of the two bodies follow this line directly; LOOP: those of the test (none
+     * with rounds), then those of the body */
     uint32_t then_count, otherwise_count;
 } hn_line;
 
@@ -292,8 +292,9 @@ static inline hn_wbuf hn_wrapper_root(const hn_wrapper *w, hn_wbuf b) {
                ? w->buffers.items[b].root
                : b;
 }
-/* Where in the memory of its root a buffer begins, and there a place `offset_elems` (0: none) behind
- * it: in elements of `dtype`; 0: at the beginning. The verifier has seen that these are whole. */
+/* Where in the memory of its root a buffer begins, and there a place `offset_elems` (0: none)
+ * behind it: in elements of `dtype`; 0: at the beginning. The verifier has seen that these are
+ * whole. */
 hn_expr hn_wrapper_offset(const hn_wrapper *w, hn_wbuf b, hn_dtype dtype, hn_expr offset_elems);
 static inline hn_expr hn_woutput_offset(const hn_wrapper *w, const hn_woutput *o) {
     return hn_wrapper_offset(w, o->buffer, o->dtype, 0);
@@ -380,8 +381,8 @@ typedef struct hn_memory_plan {
     uint32_t *slots;
     uint32_t slot_count;
     hn_expr workspaces[HN_DEVICE_KIND_COUNT]; /* bytes */
-    /* lower bound of what hn_memory_plan_bytes gives: for each workspace and pool the largest sum of
-     * bytes live at one line (at hints for symbolic), added up */
+    /* lower bound of what hn_memory_plan_bytes gives: for each workspace and pool the largest sum
+     * of bytes live at one line (at hints for symbolic), added up */
     hn_expr live_bound_bytes;
 } hn_memory_plan;
 /* Also writes the ALLOCATE and FREE lines (REUSE lines that are there already are kept: both

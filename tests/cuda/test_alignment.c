@@ -1,5 +1,5 @@
-/* test_alignment.c: an access of several elements that is not aligned is found where the CPU runs kernels
- * in CUDA C++ (tests/support/cuda_on_cpu.c), also with an argument whose elements are. */
+/* test_alignment.c: an access of several elements that is not aligned is found where the CPU runs
+ * kernels in CUDA C++ (tests/support/cuda_on_cpu.c), also with an argument whose elements are. */
 #include "codegen/cuda/prelude.h"
 #include "support/cuda_texts.h"
 #include "unit/harness.h"

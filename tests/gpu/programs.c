@@ -1,5 +1,6 @@
-/* programs.c: the programs of the pack for machines with a GPU (tools/gpu_pack.sh) as one, since each holds the whole library. It is what
- * it is called, by a link of that name, or what its first argument says; `--names` lists what there is. */
+/* programs.c: the programs of the pack for machines with a GPU (tools/gpu_pack.sh) as one, since
+ * each holds the whole library. It is what it is called, by a link of that name, or what its first
+ * argument says; `--names` lists what there is. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1375,8 +1375,8 @@ static void run_callback(const work *w) {
     fn();
 }
 
-/* weigh_N: y, N memories, status, numbers, scratch: y = what element 0 of each memory and each number
- * is, times 1, 2, 3, ..., and what scratch memory has, added up in 64 bits. */
+/* weigh_N: y, N memories, status, numbers, scratch: y = what element 0 of each memory and each
+ * number is, times 1, 2, 3, ..., and what scratch memory has, added up in 64 bits. */
 static void run_weigh(const work *w, unsigned memories) {
     const uint32_t last = w->function->args - 1;
     uint64_t sum = 0, element;
@@ -1398,7 +1398,8 @@ static void run_spin(const work *w) {
     for (uint64_t k = 0; k < w->args[2]; k++) *y = *y * 0.5f + 1;
 }
 
-/* Kernels of the runtime, which it compiles itself: x, parts, status, numbers; parts, status, groups. */
+/* Kernels of the runtime, which it compiles itself: x, parts, status, numbers; parts, status,
+ * groups. */
 static bool run_stats(const work *w) {
     if (strcmp(w->function->name, "hn_tensor_stats") == 0)
         standin_stats(bytes_at(w->args[0], 1), bytes_at(w->args[1], 1), w->groups, w->args + 3);

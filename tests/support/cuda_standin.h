@@ -41,7 +41,8 @@ typedef struct cuda_standin {
     atomic_bool is_lost;
     _Atomic(const char *) fails;  /* the next call of this function fails with `code`; NULL: none */
     _Atomic(const char *) failed; /* the first call that failed so */
-    /* the names of the calls since `logged` was set to 0; more than CUDA_STANDIN_LOG are counted only */
+    /* the names of the calls since `logged` was set to 0; more than CUDA_STANDIN_LOG are counted
+     * only */
     atomic_long logged;
     _Atomic(const char *) log[CUDA_STANDIN_LOG];
     /* what is there now */

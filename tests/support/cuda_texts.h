@@ -9,7 +9,8 @@
 uint32_t cuda_program_arguments(const opencl_program *program, const char *kernel);
 /* Of each, in bytes; 0: it is no address. */
 const unsigned *cuda_program_alignments(const opencl_program *program, const char *kernel);
-/* A launch with the arguments at these addresses; of `launch` the memories and sizes are not read. */
+/* A launch with the arguments at these addresses; of `launch` the memories and sizes are not
+ * read. */
 hn_status cuda_program_call(opencl_program *program, const opencl_launch *launch,
                             void **arguments) HN_MUST_USE;
 

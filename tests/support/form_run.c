@@ -129,8 +129,8 @@ static bool are_as_hinted(const runner *r) {
     return true;
 }
 
-/* What the kernel is said to move is what its form has moved; and without looking at accesses one by
- * one, that or more. */
+/* What the kernel is said to move is what its form has moved; and without looking at accesses one
+ * by one, that or more. */
 static hn_status check_traffic(runner *r, const hn_kernel *kernel, const hn_form_moved *moved) {
     for (int by_formula = 0; by_formula < 2 && are_as_hinted(r); by_formula++) {
         int64_t points = by_formula ? 0 : POINTS_MAX;

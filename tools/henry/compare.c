@@ -1,6 +1,6 @@
-/* compare.c: `henry run --compare DIR`: holds the tensors of a run against those that another run, or
- * PyTorch, has saved (manifest.json of the tensor debugger, or of tools/save_tensors.py), by the name
- * of the node whose value they are. */
+/* compare.c: `henry run --compare DIR`: holds the tensors of a run against those that another run,
+ * or PyTorch, has saved (manifest.json of the tensor debugger, or of tools/save_tensors.py), by the
+ * name of the node whose value they are. */
 #include "compare.h"
 
 #include "base/file.h"
@@ -88,8 +88,9 @@ static bool is_plain(hn_str file) {
     return file.len && !memchr(file.ptr, '/', file.len) && !memchr(file.ptr, 0, file.len);
 }
 
-/* Of several runs the first one counts. Of several tensors of one node in it the last one does, as in
- * the run that is compared: a decomposition leaves parts that have the node's name (is_known). */
+/* Of several runs the first one counts. Of several tensors of one node in it the last one does,
+ * as in the run that is compared: a decomposition leaves parts that have the node's name
+ * (is_known). */
 static hn_status keep_entry(tool_compare *c, const entry *e) {
     if (!e->tensor.node.len || !hn_str_eq(e->when, HN_STR("after")) || !e->is_complete) return NULL;
     if (!is_plain(e->tensor.file))
@@ -309,8 +310,8 @@ static int by_step(const void *a, const void *b) {
     return x->other < y->other ? -1 : x->other > y->other;
 }
 
-/* Other kernels may leave other parts of a decomposed node: with another number of them it is not known
- * which the last one is. */
+/* Other kernels may leave other parts of a decomposed node: with another number of them it is not
+ * known which the last one is. */
 static bool is_known(const tool_compare *c, uint32_t k) {
     const saved *s = &c->saved.items[k];
     return c->rows[k] && (s->is_whole || s->times == c->times[k]);

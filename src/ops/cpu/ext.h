@@ -98,9 +98,9 @@ extern const hn_ext_impl *const hn_ext_impls[HN_EXTERN_KIND_COUNT];
 /* reference.c: plain loops for every kind and dtype; the reference of the tests, and the last
  * resort.
  *
- * A source project has the files that the calls of its program can need (driver/source_parts.c). For
- * others HN_EXT_WITHOUT_<NAME> is defined, and the headers let the reference stand for what those
- * files define: where it is one of several ways, a row that takes no call. */
+ * A source project has the files that the calls of its program can need (driver/source_parts.c).
+ * For others HN_EXT_WITHOUT_<NAME> is defined, and the headers let the reference stand for what
+ * those files define: where it is one of several ways, a row that takes no call. */
 extern const hn_ext_impl hn_ext_reference;
 extern const hn_ext_impl hn_ext_absent;
 

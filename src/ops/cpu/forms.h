@@ -19,9 +19,9 @@ typedef struct hn_ext_expected {
     double ns; /* expected of a run; 0: nothing is */
 } hn_ext_expected;
 
-/* All forms that calls of this kind may have, in the order in which who decides nothing prefers them:
- * the first is what the operation decides by itself. `has_weights`: MATMUL of a constant b. A set that
- * tuning records can be held against. How many. */
+/* All forms that calls of this kind may have, in the order in which who decides nothing prefers
+ * them: the first is what the operation decides by itself. `has_weights`: MATMUL of a constant b. A
+ * set that tuning records can be held against. How many. */
 uint32_t hn_ext_forms_all(hn_extern_kind kind, bool has_weights, int threads,
                           hn_ext_form out[HN_EXT_FORMS_MAX]);
 /* The forms that are worth a comparison for a call that was not prepared, best first. The first one

@@ -1,6 +1,7 @@
-/* cuda.c: the row of CUDA: NVIDIA's GPUs, through the driver (base/cuda.h). An open device holds
- * the primary context, which it shares with whatever else in the process uses CUDA, and never
- * resets it; or it uses a context of the caller's. Results of CUDA become statuses in base/cuda.c. */
+/* cuda.c: the row of CUDA: NVIDIA's GPUs, through the driver (base/cuda.h). An open device
+ * holds the primary context, which it shares with whatever else in the process uses CUDA, and
+ * never resets it; or it uses a context of the caller's. Results of CUDA become statuses in
+ * base/cuda.c. */
 #include "runtime/device/cuda.h"
 
 #include "base/gpu_arch.h"
@@ -362,8 +363,8 @@ static hn_status cuda_let_caller_wait(hn_queue *queue, void *other) {
     return order_queues(q, q->stream, other);
 }
 
-/* An event in a stream that is captured is a part of the graph: whoever waits for it, other than the
- * graph, ends the capture. */
+/* An event in a stream that is captured is a part of the graph: whoever waits for it, other than
+ * the graph, ends the capture. */
 static hn_status check_not_captured(cuda_dev *d, hn_cuda_stream stream) {
     int state = HN_CUDA_CAPTURE_NONE;
     HN_TRY(hn_cuda_check(d, d->cuda.cuStreamIsCapturing(stream, &state), "cuStreamIsCapturing"));

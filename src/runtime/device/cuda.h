@@ -130,8 +130,8 @@ hn_status hn_cuda_load_text(hn_dev *dev, const char *text, const char *name,
 
 /* Pinned memory of a queue: the driver copies from and to it while the host goes on. Two pieces for
  * what goes to the device, which take turns; and memory for what comes from it until the queue is
- * finished. Both become as large as the copies of a run want: pieces that of its largest copy, up to
- * 8 MiB each, the rest that of all copies to the host together, up to 64 MiB. */
+ * finished. Both become as large as the copies of a run want: pieces that of its largest copy, up
+ * to 8 MiB each, the rest that of all copies to the host together, up to 64 MiB. */
 enum { HN_CUDA_STAGE_PIECES = 2 };
 
 /* Pinned memory; `mapped`: bytes of a map of the queue's own, 0: it is the driver's. */

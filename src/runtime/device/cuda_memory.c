@@ -161,8 +161,8 @@ static bool keep_leftover(cuda_dev *d, void *memory, hn_cuda_event behind) {
     return has_room;
 }
 
-/* Whether its turn has come is asked when memory is wanted: a stream of the caller's may be captured
- * now, which an event that is asked for would end (cudaStreamCaptureModeGlobal). */
+/* Whether its turn has come is asked when memory is wanted: a stream of the caller's may be
+ * captured now, which an event that is asked for would end (cudaStreamCaptureModeGlobal). */
 void hn_cuda_free_behind(cuda_dev *d, void *memory, hn_cuda_event behind) {
     if (!keep_leftover(d, memory, behind)) {
         (void)d->cuda.cuEventSynchronize(behind);

@@ -271,7 +271,8 @@ static hn_status check_groups(const hn_device_launch *l) {
     return HN_ERROR(HN_INVALID_ARGUMENT, "too many groups of threads for a CUDA device");
 }
 
-/* What the driver gets: where each argument is. Scratch memory, the last one, is told by each launch. */
+/* What the driver gets: where each argument is. Scratch memory, the last one, is told by each
+ * launch. */
 static void lay_out(cuda_queue *q, const hn_device_launch *l, const uint64_t *word, void **params) {
     const cuda_dev *d = dev_of(&q->base);
     uint32_t count = 0;

@@ -93,7 +93,8 @@ typedef struct hn_queue_options {
     hn_team *team;
     int threads;
     bool profile; /* events of the queue have times */
-    /* whose files `copy_in` may read in place of the maps of them; outlives the queue. NULL: none */
+    /* whose files `copy_in` may read in place of the maps of them; outlives the queue. NULL:
+     * none */
     const hn_ext_shared *files;
     /* the queue is for `copy_in` of so many bytes each, mostly, and for no steps: what they go
      * through is there at once. 0: it comes when it is needed */
@@ -130,9 +131,9 @@ typedef struct hn_device_fault {
     uint32_t step; /* the first step that found something wrong */
 } hn_device_fault;
 
-/* Of a launch that is given again and again: what the row makes of it is kept here. Addresses in `args`
- * and scratch memory may change; when one becomes NULL, or is NULL no longer, `ready_for` is set to
- * NULL. Other things stay. */
+/* Of a launch that is given again and again: what the row makes of it is kept here. Addresses in
+ * `args` and scratch memory may change; when one becomes NULL, or is NULL no longer, `ready_for` is
+ * set to NULL. Other things stay. */
 typedef struct hn_device_layout {
     void **entries; /* arg_count + param_count + 2 of them, the row's own; as is `word` */
     uint64_t word;
@@ -167,8 +168,9 @@ typedef struct hn_device_launch {
 /* The operations of henry/abi/extern_abi.h that a device has. A program calls one on the device if
  * its target says so (hn_operation in ir/loop.h). */
 typedef struct hn_device_operations {
-    /* Loads what operations of these kinds want (1 << hn_extern_kind), as far as that needs no open
-     * device: it takes long, and so does opening one. Threads: any. NULL: there is no such thing. */
+    /* Loads what operations of these kinds want (1 << hn_extern_kind), as far as that needs no
+     * open device: it takes long, and so does opening one. Threads: any. NULL: there is no such
+     * thing. */
     void (*load_early)(uint32_t kinds);
     /* Once for each context and bound shape. The call was checked (hn_ext_check); it stays where it
      * is until `release`. Its constant operands have addresses of this device. Errors: unsupported,
@@ -200,8 +202,8 @@ struct hn_device_ops {
      * this kind have numbers only. Errors: as `open`; invalid-argument. */
     hn_status (*number_of)(const char *name, uint32_t *out);
     /* How well the device of this number runs code for the row's kind: 0, or more when it is better
-     * than others; -1: not at all. Then `why` gets what is missing: "needs 'avx512f', which this CPU
-     * lacks". */
+     * than others; -1: not at all. Then `why` gets what is missing: "needs 'avx512f', which this
+     * CPU lacks". */
     int (*fitness)(const hn_device_code *code, uint32_t number, hn_strbuf *why);
 
     /* Errors: not-found without such a device; device; out-of-memory. */
@@ -242,9 +244,9 @@ struct hn_device_ops {
     hn_status (*queue_create)(hn_dev *dev, const hn_queue_options *options, hn_queue **out);
     void (*queue_destroy)(hn_queue *queue); /* finished; NULL is allowed */
 
-    /* Around several calls for one queue, by its thread: what they would otherwise do and undo each,
-     * such as making a context of the driver current. Nothing of the caller's runs between. NULL:
-     * there is nothing of the kind. */
+    /* Around several calls for one queue, by its thread: what they would otherwise do and undo
+     * each, such as making a context of the driver current. Nothing of the caller's runs between.
+     * NULL: there is nothing of the kind. */
     void (*enter)(hn_queue *queue);
     void (*leave)(hn_queue *queue);
 
@@ -285,8 +287,8 @@ struct hn_device_ops {
 
     /* What is launched, copied on the device and done by operations between the two is recorded and
      * not done. `recording_end` follows in any case; with `is_good` it makes a recording, or brings
-     * `*recording`, of the same steps with other addresses, up to date. If it fails, `*recording` is
-     * NULL, and the work can be given as usual. NULL: the device has no such thing. Errors:
+     * `*recording`, of the same steps with other addresses, up to date. If it fails, `*recording`
+     * is NULL, and the work can be given as usual. NULL: the device has no such thing. Errors:
      * unsupported for what cannot be recorded; device; out-of-memory, also when recordings would
      * take more than they may. */
     hn_status (*recording_begin)(hn_queue *queue);

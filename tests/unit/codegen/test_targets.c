@@ -130,8 +130,8 @@ TEST(ranks_of_architectures) {
 }
 
 /* Shared memory that a group may ask for, by capability (CUDA C++ Programming Guide, technical
- * specifications). A layout that wants more than its target's facts say is none of the planner's, so
- * no launch is refused on a device that runs the target's code. */
+ * specifications). A layout that wants more than its target's facts say is none of the planner's,
+ * so no launch is refused on a device that runs the target's code. */
 TEST(every_device_of_a_target_has_its_shared_memory) {
     static const struct {
         int arch;

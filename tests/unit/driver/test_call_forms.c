@@ -1,6 +1,6 @@
-/* test_call_forms.c: products, convolutions and attention are tuned as kernels are: their forms race,
- * records say which one a program asks for at which sizes, and whichever it is, the results are right.
- * Times are told (told.h). */
+/* test_call_forms.c: products, convolutions and attention are tuned as kernels are: their forms
+ * race, records say which one a program asks for at which sizes, and whichever it is, the results
+ * are right. Times are told (told.h). */
 #include "driver/call_forms.h"
 #include "henry/module.h"
 #include "support/module_run.h"

@@ -36,7 +36,8 @@ static const char *many_inputs(uint32_t count, char out[16384]) {
     return out;
 }
 
-/* As of sm_90a, but with few registers for a thread; and with the fewest that its assembler takes. */
+/* As of sm_90a, but with few registers for a thread; and with the fewest that its assembler
+ * takes. */
 static const char *const few_registers[] = {"-std=c++17", "--fmad=false", "-w", "--maxrregcount=32",
                                             NULL};
 static const char *const fewest_registers[] = {"-std=c++17", "--fmad=false", "-w",

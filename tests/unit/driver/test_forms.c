@@ -1,6 +1,6 @@
-/* test_forms.c: every form that the planner has for a kernel, compiled and run on made-up arguments: all
- * are right by the reference, so none is out of the race. The clock is the test's: all are equally
- * fast, and the first one wins. */
+/* test_forms.c: every form that the planner has for a kernel, compiled and run on made-up
+ * arguments: all are right by the reference, so none is out of the race. The clock is the test's:
+ * all are equally fast, and the first one wins. */
 #include "driver/forms.h"
 
 #include "runtime/device/device.h"

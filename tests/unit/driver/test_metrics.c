@@ -1,5 +1,5 @@
-/* test_metrics.c: each counter of a compilation, with a graph where it is 0 and one where it is not;
- * sums of the process. No compiler is needed. */
+/* test_metrics.c: each counter of a compilation, with a graph where it is 0 and one where it is
+ * not; sums of the process. No compiler is needed. */
 #include "driver/driver.h"
 #include "unit/harness.h"
 

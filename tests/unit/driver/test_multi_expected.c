@@ -1,5 +1,5 @@
-/* test_multi_expected.c: kernels in several forms without a measurement: where the model of costs says
- * that no form is good at all sizes, and nowhere else. */
+/* test_multi_expected.c: kernels in several forms without a measurement: where the model of costs
+ * says that no form is good at all sizes, and nowhere else. */
 #include "driver/multi.h"
 #include "support/module_run.h"
 #include "unit/driver/scheduled.h"

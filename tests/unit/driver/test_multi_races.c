@@ -1,6 +1,6 @@
 /* test_multi_races.c: races whose times are told: whichever form they say is the fastest wins, and
- * gives the same results; who fails is out; of equal ones the first wins; what is known is not timed
- * again. */
+ * gives the same results; who fails is out; of equal ones the first wins; what is known is not
+ * timed again. */
 #include "base/log.h"
 #include "support/module_run.h"
 #include "unit/driver/told.h"

@@ -1,5 +1,5 @@
-/* test_plan_models.c: how good the memory plans of models are: in short what bench/memory_plan.py and
- * bench/training_memory.py measure, whose results are in bench/RESULTS-MEMORY.md. Nothing is
+/* test_plan_models.c: how good the memory plans of models are: in short what bench/memory_plan.py
+ * and bench/training_memory.py measure, whose results are in bench/RESULTS-MEMORY.md. Nothing is
  * compiled. HENRY_TEST_MODELS names the folder that holds models/. */
 #include "unit/harness.h"
 
@@ -98,8 +98,8 @@ TEST(pools_of_shared_models_are_near_their_lower_bound) {
            ratios[MODELS * MODES - 1]);
 }
 
-/* A block of attention with its backward pass. Where a limit is passed, the schedule keeps more alive
- * (the bound) or the plan wastes more (bytes); where it is better, lower it. */
+/* A block of attention with its backward pass. Where a limit is passed, the schedule keeps more
+ * alive (the bound) or the plan wastes more (bytes); where it is better, lower it. */
 TEST(a_training_step_stays_within_its_bytes) {
     static const sizes limits[MODES] = {{70208, 69440}, {95936, 95168}, {70592, 69504}};
     sizes plans[MODES];

@@ -1,6 +1,6 @@
 /* test_shipped.c: programs that were compiled with several forms of their kernels, which are tuned
- * where they run: hn_module_tune, and the bundle that it makes. No test depends on which form is the
- * fastest here. */
+ * where they run: hn_module_tune, and the bundle that it makes. No test depends on which form is
+ * the fastest here. */
 #include "bundle/retable.h"
 #include "henry/bench.h"
 #include "support/module_run.h"
@@ -273,9 +273,9 @@ TEST(a_bundle_with_other_tables_runs_what_they_say) {
     end(&x);
 }
 
-/* The same on a device that runs groups of threads: variants have grids, groups and scratch memory of
- * their own. It takes as long as it does because the driver compiles each kernel again for each size of
- * a group. */
+/* The same on a device that runs groups of threads: variants have grids, groups and scratch memory
+ * of their own. It takes as long as it does because the driver compiles each kernel again for each
+ * size of a group. */
 TEST(on_an_opencl_device) {
     fixture x;
     if (begin_for(&x, "opencl", dynamic, 4)) {

@@ -209,9 +209,9 @@ static bool has_value(const char *rows, const char *column) {
     return false;
 }
 
-/* By hand. 64 rows of 1,000 and a common row are loaded, added and stored in vectors of 8: a loop over
- * rows, and one in a row. Of the scatter the target is copied; then 1,000
- * places and numbers are loaded and added to what is there, at most 1,000 elements. */
+/* By hand. 64 rows of 1,000 and a common row are loaded, added and stored in vectors of 8: a loop
+ * over rows, and one in a row. Of the scatter the target is copied; then 1,000 places and numbers
+ * are loaded and added to what is there, at most 1,000 elements. */
 TEST(numbers_of_a_kernel_are_those_of_its_loops) {
     static const char rows_and_a_row[] =
         GRAPH("  input user %x : f32[64, 1000] \"x\"\n  input user %w : f32[1000] \"w\"\n",

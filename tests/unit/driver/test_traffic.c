@@ -1,5 +1,5 @@
-/* test_traffic.c: which kernels' bytes are known without marking a single element, and that both ways
- * of counting say the same. run_forms holds the numbers against what forms really access. */
+/* test_traffic.c: which kernels' bytes are known without marking a single element, and that both
+ * ways of counting say the same. run_forms holds the numbers against what forms really access. */
 #include "unit/driver/scheduled.h"
 
 #include "kernel/traffic.h"

@@ -209,7 +209,8 @@ static uint32_t count_forms(const char *statements, const char *file, char out_n
     return count;
 }
 
-/* The last form of a set is twice as slow as the first, says the file; but that is what it picks. */
+/* The last form of a set is twice as slow as the first, says the file; but that is what it
+ * picks. */
 static void check_edited(const char *statements, bool is_dynamic) {
     char dir[] = "/tmp/henry_tuning_XXXXXX", file[64], first[24], names[2][24];
     hn_tunable t;

@@ -243,8 +243,8 @@ TEST(sizes_are_hints_and_powers_of_four) {
     end(&x);
 }
 
-/* However few are taken: behind the corners, each is further from all before it than those behind it
- * are. */
+/* However few are taken: behind the corners, each is further from all before it than those behind
+ * it are. */
 TEST(the_first_sizes_cover_all) {
     fixture x;
     hn_kernel_identity id;
@@ -446,8 +446,8 @@ TEST(forms_of_a_gpu_at_any_size_have_names_at_all_sizes) {
     EXPECT_INT(seen_shapes, (1u << SHAPES) - 1);
 }
 
-/* More forms than there is room for: the best one of each set of sizes is there, and so the table has
- * it. */
+/* More forms than there is room for: the best one of each set of sizes is there, and so the table
+ * has it. */
 TEST(forms_over_many_sizes_have_the_best_of_each) {
     fixture x;
     hn_kernel_identity id;

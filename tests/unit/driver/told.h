@@ -1,5 +1,5 @@
-/* told.h: a timer that says how long each form takes (driver/tuning.h), and a clock that passes as if
- * it did. */
+/* told.h: a timer that says how long each form takes (driver/tuning.h), and a clock that passes as
+ * if it did. */
 #ifndef HN_UNIT_DRIVER_TOLD_H
 #define HN_UNIT_DRIVER_TOLD_H
 

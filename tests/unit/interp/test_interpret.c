@@ -1,5 +1,5 @@
-/* test_interpret.c: what the interpreter of wrapper IR finds wrong. That it is right of programs that
- * are right is shown by tests/graphs/run_wrappers.c. */
+/* test_interpret.c: what the interpreter of wrapper IR finds wrong. That it is right of programs
+ * that are right is shown by tests/graphs/run_wrappers.c. */
 #include "driver/driver.h"
 #include "interp/interpret.h"
 #include "unit/harness.h"

@@ -1,5 +1,5 @@
-/* plan_gpu_check.h: for tests of the planner for groups of threads: every layout that it offers for a
- * graph, run by the interpreter, against the graph's interpreter. */
+/* plan_gpu_check.h: for tests of the planner for groups of threads: every layout that it offers for
+ * a graph, run by the interpreter, against the graph's interpreter. */
 #ifndef HN_TESTS_PLAN_GPU_CHECK_H
 #define HN_TESTS_PLAN_GPU_CHECK_H
 

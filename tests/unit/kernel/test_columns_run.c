@@ -8,7 +8,8 @@
 
 enum { OUTPUTS = 3 };
 
-/* 1031 rows of 130: neither slabs nor vectors are whole. Sums of quarters are exact in any order. */
+/* 1031 rows of 130: neither slabs nor vectors are whole. Sums of quarters are exact in any
+ * order. */
 static const char layer_norm_backward[] =
     "input user %d : f32[1031, 130] \"d\"\ninput user %x : f32[1031, 130] \"x\"\n"
     "%p = mul(%d, %x)\n%s = sum(%p, dims=[1], keepdim=true)\n"

@@ -126,7 +126,8 @@ TEST(rows) {
     check("sum_rows_long", "split in 4, 2 sums each [4x whole] []");
 }
 
-/* From memory each phase prefetches one of the two arrays; bf16 of the other graph is in a cache. */
+/* From memory each phase prefetches one of the two arrays; bf16 of the other graph is in a
+ * cache. */
 TEST(slabs) {
     static const char both[] =
         "slabs non-temporal [2x whole 1 prefetched] [2x whole 1 prefetched]; "

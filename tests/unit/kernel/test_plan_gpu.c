@@ -1,5 +1,6 @@
 /* test_plan_gpu.c: every layout that the planner for groups of threads offers, run by the
- * interpreter, for sizes that fill vectors, threads and groups or do not; and what the forms are. */
+ * interpreter, for sizes that fill vectors, threads and groups or do not; and what the forms
+ * are. */
 #include "unit/kernel/plan_gpu_check.h"
 
 static const int row_counts[] = {0, 1, 3, 17},
@@ -416,7 +417,8 @@ TEST(long_bodies_have_few_copies) {
     EXPECT_INT(best.resident, 0); /* which says that several vectors are read at once */
 }
 
-/* Both branches of a form for some sizes of the call, and scans, take memory for what they exchange. */
+/* Both branches of a form for some sizes of the call, and scans, take memory for what they
+ * exchange. */
 TEST(all_that_threads_exchange_fits) {
     static const char *const graphs[] = {
         "%s = sum(%x, dims=[1], keepdim=true)\n%d = sub(%x, %s)\n%y = amax(%d, dims=[1], keepdim=false)\n",
@@ -453,7 +455,8 @@ TEST(elements_of_sizes_have_vectors) {
     EXPECT_INT(wide_of_best(SIZED("129", "3, s1")), 0);
 }
 
-/* All elements in their order: the place in memory is the number of the vector, without quotients. */
+/* All elements in their order: the place in memory is the number of the vector, without
+ * quotients. */
 TEST(elements_in_order_have_one_number) {
     chooser c = {0};
     plan_best("graph {\ninput user %x : f32[60, 84] \"x\"\ninput user %b : f32[84] \"b\"\n"
@@ -481,7 +484,8 @@ TEST(parameters_inside_of_their_storage_are_not_aligned) {
     EXPECT_INT(wide_of_best(TRANSPOSED("3")), 0);
 }
 
-/* Forms of few registers have single elements, one after the other, and no rows; whatever the kernel. */
+/* Forms of few registers have single elements, one after the other, and no rows; whatever the
+ * kernel. */
 TEST(few_registers) {
     static const char *const graphs[] = {
         "input user %%x : f32[%1$d, %2$d] \"x\"\ninput user %%b : f16[%2$d] \"b\"\n"

@@ -1,10 +1,10 @@
-/* test_plan_names.c: forms of groups of threads that somebody names: those around the planner's own,
- * which it does not offer, give the right results by the interpreter, which checks barriers, bounds
- * and races. */
+/* test_plan_names.c: forms of groups of threads that somebody names: those around the planner's
+ * own, which it does not offer, give the right results by the interpreter, which checks barriers,
+ * bounds and races. */
 #include "tests/unit/kernel/plan_gpu_check.h"
 
-/* Of each kernel: plan `plan`, and of the forms near it number `number`, the last one where there are
- * fewer. */
+/* Of each kernel: plan `plan`, and of the forms near it number `number`, the last one where there
+ * are fewer. */
 typedef struct nearest {
     uint32_t plan, number;
     bool any, any_plan; /* some kernel has that many */

@@ -73,7 +73,8 @@ TEST(norm_backward_in_stages) {
     "%%z = mul(%%n, %%w)\n%%y = cast(%%z, dtype=bf16)\noutput user %%y \"y\"\n"                    \
     "output user %%r \"r\"\n"
 
-/* Rows that no column goes down: each group takes several of them, and moves the next ones meanwhile. */
+/* Rows that no column goes down: each group takes several of them, and moves the next ones
+ * meanwhile. */
 TEST(rows_in_stages) {
     static const char *const graphs[] = {SOFTMAX, RMS_NORM};
     static const int rows[] = {1, 3, 17};

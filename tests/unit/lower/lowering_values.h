@@ -1,5 +1,5 @@
-/* lowering_values.h: graphs lowered for a target with given operations, whose programs are run by the
- * interpreters and compared with the graph's. */
+/* lowering_values.h: graphs lowered for a target with given operations, whose programs are run by
+ * the interpreters and compared with the graph's. */
 #ifndef HN_TESTS_LOWERING_VALUES_H
 #define HN_TESTS_LOWERING_VALUES_H
 

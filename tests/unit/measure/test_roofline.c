@@ -94,8 +94,8 @@ TEST(steps_have_their_limits) {
     end(&f);
 }
 
-/* Ceilings that were measured while the machine was busy: no step loses anything, and the sums do not
- * say that there is more to gain than there is. */
+/* Ceilings that were measured while the machine was busy: no step loses anything, and the sums do
+ * not say that there is more to gain than there is. */
 TEST(steps_that_are_faster_than_their_ceilings_lose_nothing) {
     static fixture f;
     hn_ceilings busy = machine;

@@ -263,8 +263,8 @@ TEST(a_row_that_lacks_nothing_but_its_newline_stays) {
     teardown(&f);
 }
 
-/* What ends with a block of the file is taken for torn, even if it has all of its cells: the last one may
- * be a part of a number. */
+/* What ends with a block of the file is taken for torn, even if it has all of its cells: the last
+ * one may be a part of a number. */
 TEST(a_row_that_ends_with_a_block_goes) {
     fixture f;
     setup(&f, "kernel_autotune");

@@ -97,8 +97,8 @@ TEST(a_trace_is_one_value_that_browsers_read) {
 
 /* ---- picks ---- */
 
-/* As if records had decided: two forms were timed, a third is known by its name, and a fourth does not
- * build. */
+/* As if records had decided: two forms were timed, a third is known by its name, and a fourth does
+ * not build. */
 static void pretend_picked(scheduled *x, uint32_t step) {
     static hn_form_timing forms[] = {
         {.form = {HN_STR("rows"), HN_STR("ahead=1")},

@@ -1,5 +1,5 @@
-/* cuda_caller.h: for tests of what a program has that uses CUDA by itself: memory and a stream, in the
- * primary context of device 0 of the stand-in for CUDA's driver. */
+/* cuda_caller.h: for tests of what a program has that uses CUDA by itself: memory and a stream, in
+ * the primary context of device 0 of the stand-in for CUDA's driver. */
 #ifndef HN_TESTS_CUDA_CALLER_H
 #define HN_TESTS_CUDA_CALLER_H
 

@@ -1,6 +1,6 @@
-/* cuda_row.h: for tests of the row of CUDA: an open device with a queue and kernels, and launches of
- * them. With the stand-in for the driver, which is found first; with the driver of a GPU when its
- * folder is in LD_LIBRARY_PATH. */
+/* cuda_row.h: for tests of the row of CUDA: an open device with a queue and kernels, and launches
+ * of them. With the stand-in for the driver, which is found first; with the driver of a GPU when
+ * its folder is in LD_LIBRARY_PATH. */
 #ifndef HN_TESTS_CUDA_ROW_H
 #define HN_TESTS_CUDA_ROW_H
 

@@ -198,7 +198,8 @@ TEST(an_allocator_with_a_limit) {
     expect_nothing_left(s);
 }
 
-/* Each call that fails is an error of the load or of the run, and the module is as good as before. */
+/* Each call that fails is an error of the load or of the run, and the module is as good as
+ * before. */
 TEST(an_allocator_that_refuses) {
     hn_cuda cuda;
     cuda_standin *s = begin(&cuda);

@@ -1,6 +1,6 @@
 /* test_cuda_graphs.c: runs that are launched as CUDA graphs, on the stand-in for the driver: when
- * they are made, brought up to date and done without. The tests of the runtime are built with graphs
- * once more (CMakeLists.txt), which shows that programs compute the same. */
+ * they are made, brought up to date and done without. The tests of the runtime are built with
+ * graphs once more (CMakeLists.txt), which shows that programs compute the same. */
 #define HN_FIXTURE_CUDA
 #define HN_FIXTURE_GRAPHS
 #include "unit/runtime/module_fixture.h"

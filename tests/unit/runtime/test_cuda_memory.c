@@ -7,8 +7,8 @@
 
 #include <pthread.h>
 
-/* y = 2 * (2 * (2 * (x + w))), of 1024 numbers: 4096 bytes. Two temporaries are alive at a time, the
- * third takes the place of the first. */
+/* y = 2 * (2 * (2 * (x + w))), of 1024 numbers: 4096 bytes. Two temporaries are alive at a time,
+ * the third takes the place of the first. */
 #define CHAIN                                                                                                        \
     "buffer b1 : input f32[1024] source 0 buffer b2 : constant f32[1024] source 1 "                                  \
     "buffer b3 : temp f32[1024] bytes(4096) buffer b4 : temp f32[1024] bytes(4096) "                                 \

@@ -27,7 +27,8 @@ static void *record_of(const char *path, const char *name) {
     return address ? record() : NULL;
 }
 
-/* y = relu(x @ w + b), for 2 x 3 and 3 x 4; the same as a convolution of two images of one place. */
+/* y = relu(x @ w + b), for 2 x 3 and 3 x 4; the same as a convolution of two images of one
+ * place. */
 enum { M = 2, N = 4, K = 3 };
 static const float x[M * K] = {1, 2, 3, -1, -2, 4}, bias[N] = {0, 1, -40, 3};
 static const float w[K * N] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
@@ -195,8 +196,8 @@ TEST(operations) {
     }
 }
 
-/* The nodes of an operation keep their addresses: a recording of one is right for the same ones, and
- * is not touched for others. The kernel, copy or fill beside it would be exchanged. */
+/* The nodes of an operation keep their addresses: a recording of one is right for the same ones,
+ * and is not touched for others. The kernel, copy or fill beside it would be exchanged. */
 TEST(operations_in_recordings) {
     standins s;
     if (!find(&s)) return;

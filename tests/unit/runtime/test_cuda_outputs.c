@@ -214,8 +214,8 @@ TEST(sizes_from_data) {
     "output tensor \"y\" : f32[s0] strides [1] in b2"
 
 /* Work of the caller's that reads an output has been given to the stream, and is not done, when the
- * output is released. Then its memory is used again by a run of the same size. The stand-in does work
- * late. */
+ * output is released. Then its memory is used again by a run of the same size. The stand-in does
+ * work late. */
 TEST(memory_is_used_again_behind_the_callers_work) {
     caller c;
     float x[2][64], y[64] = {0};
@@ -241,8 +241,8 @@ TEST(memory_is_used_again_behind_the_callers_work) {
     end(&c, m);
 }
 
-/* Two outputs are more than a call makes, so the memory of one goes back, also behind that work: but
- * whoever wants memory meanwhile waits for it only if there is no other. */
+/* Two outputs are more than a call makes, so the memory of one goes back, also behind that work:
+ * but whoever wants memory meanwhile waits for it only if there is no other. */
 static void free_early(bool is_little) {
     caller c;
     float x[64], y[2][64] = {{0}};
@@ -454,8 +454,8 @@ static void two_at_a_time(bool has_graphs) {
 TEST(runs_at_the_same_time) { two_at_a_time(false); }
 TEST(runs_at_the_same_time_with_graphs) { two_at_a_time(true); }
 
-/* The caller holds outputs of `held` runs, and the next run has other memory. The calls of the driver
- * in the last run are in the list. */
+/* The caller holds outputs of `held` runs, and the next run has other memory. The calls of the
+ * driver in the last run are in the list. */
 static hn_module *hold_outputs(const caller *c, uint32_t held) {
     hn_module *m = load_text(SCALED, &(hn_module_options){.device_graphs = true});
     hn_tensor *out[8] = {NULL};

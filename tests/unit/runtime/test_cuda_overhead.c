@@ -1,7 +1,8 @@
-/* test_cuda_overhead.c: what a launch costs the host in the row of CUDA, above the driver's call, and
- * what a run costs above its launches and a wait. It prints figures: with the driver's own function, and with one that does nothing in its place, which
- * is what the row takes itself. With the stand-in for the driver only the latter means something;
- * tests/unit/runtime/cuda_row.h says how a real driver is found. */
+/* test_cuda_overhead.c: what a launch costs the host in the row of CUDA, above the driver's call,
+ * and what a run costs above its launches and a wait. It prints figures: with the driver's own
+ * function, and with one that does nothing in its place, which is what the row takes itself. With
+ * the stand-in for the driver only the latter means something; tests/unit/runtime/cuda_row.h says
+ * how a real driver is found. */
 #define HN_FIXTURE_CUDA
 #include "unit/runtime/module_fixture.h"
 
@@ -246,8 +247,8 @@ static hn_cuda_result set_no_node(hn_cuda_graph_exec exec, hn_cuda_graph_node no
     return HN_CUDA_SUCCESS;
 }
 
-/* Runs whose outputs take turns: of one nothing changes, of four each has a graph, of more an address
- * is exchanged each time. */
+/* Runs whose outputs take turns: of one nothing changes, of four each has a graph, of more an
+ * address is exchanged each time. */
 static double time_turns(hn_module *m, hn_tensor *in, hn_tensor *const *outs, uint32_t count) {
     double times[ROUNDS];
     for (int round = 0; round < ROUNDS; round++) {

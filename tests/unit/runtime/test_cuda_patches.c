@@ -1,12 +1,13 @@
-/* test_cuda_patches.c: CUDA graphs whose addresses are exchanged, on the stand-in for the driver: the
- * steps are captured once, and the nodes get other addresses. An operation of a library:
+/* test_cuda_patches.c: CUDA graphs whose addresses are exchanged, on the stand-in for the driver:
+ * the steps are captured once, and the nodes get other addresses. An operation of a library:
  * test_cuda_operations.c. */
 #include "unit/runtime/cuda_caller.h"
 
 #include "runtime/device/cuda.h"
 #include "runtime/module_impl.h"
 
-/* Three kernels, of which the second adds zeros of a fill, y = 4 * x; two copies, z = x, w = 2 * x. */
+/* Three kernels, of which the second adds zeros of a fill, y = 4 * x; two copies, z = x, w = 2
+ * * x. */
 #define EACH_KIND                                                                                  \
     "symbol size s0 in [1, 64] buffer b1 : input f32[s0] source 0 buffer b2 : output f32[s0] "     \
     "bytes(4*s0) buffer b3 : output f32[s0] bytes(4*s0) buffer b4 : output f32[s0] bytes(4*s0) "   \
@@ -47,8 +48,8 @@ static void release_held(held *h) {
     h->count = 0;
 }
 
-/* Addresses that are others each time are exchanged: the steps are captured once. Nodes that have no
- * such address are left alone. */
+/* Addresses that are others each time are exchanged: the steps are captured once. Nodes that have
+ * no such address are left alone. */
 TEST(other_addresses_are_no_capture) {
     caller c;
     if (!begin(&c)) return;
@@ -118,7 +119,8 @@ TEST(a_refused_change_is_a_capture) {
     }
 }
 
-/* A driver without one of the functions: the steps are captured, and the graph is brought up to date. */
+/* A driver without one of the functions: the steps are captured, and the graph is brought up to
+ * date. */
 TEST(a_driver_that_exchanges_nothing) {
     caller c;
     if (!begin(&c)) return;
@@ -133,8 +135,8 @@ TEST(a_driver_that_exchanges_nothing) {
     end(&c, m);
 }
 
-/* Graphs of a module take 256 MiB at most, 10 KiB counted for a node. The one for which there is room
- * gets the addresses, where others would have another one. */
+/* Graphs of a module take 256 MiB at most, 10 KiB counted for a node. The one for which there is
+ * room gets the addresses, where others would have another one. */
 TEST(graphs_are_bounded_together) {
     enum { NODES = 6, NODE_BYTES = 10 << 10, MOST = 256 << 20 };
     caller c;

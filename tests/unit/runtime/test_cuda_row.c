@@ -479,7 +479,8 @@ static bool ends(const fixture *f, void *x, void *y, void *scratch) {
     return WIFSIGNALED(how) && WTERMSIG(how) == SIGABRT;
 }
 
-/* Elements by their size, scratch memory by 64 bytes: what a GPU would not forgive, or not always. */
+/* Elements by their size, scratch memory by 64 bytes: what a GPU would not forgive, or not
+ * always. */
 TEST(arguments_that_are_not_aligned) {
     fixture f;
     if (!cuda_standin_find() || !begin(&f)) return;

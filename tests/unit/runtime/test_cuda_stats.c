@@ -1,5 +1,5 @@
-/* test_cuda_stats.c: the statistics that a GPU makes of its tensors, with the stand-in for the driver,
- * and on a GPU. Skipped without NVRTC, which compiles the kernels. */
+/* test_cuda_stats.c: the statistics that a GPU makes of its tensors, with the stand-in for the
+ * driver, and on a GPU. Skipped without NVRTC, which compiles the kernels. */
 #include "unit/runtime/cuda_row.h"
 
 #include "base/nvrtc.h"

@@ -146,9 +146,9 @@ TEST(inputs_that_the_host_needs) {
     end(&c, m);
 }
 
-/* Work of the caller's before and behind the run, in a stream of its own or in one of CUDA's default
- * streams: with a run that is begun and ended, which the host waits for at its end, or one that is
- * not. */
+/* Work of the caller's before and behind the run, in a stream of its own or in one of CUDA's
+ * default streams: with a run that is begun and ended, which the host waits for at its end, or one
+ * that is not. */
 typedef struct way {
     uintptr_t stream; /* NULL, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD */
     bool is_own, has_graphs, is_begun;

@@ -1,5 +1,6 @@
-/* test_cuda_upload.c: weights of several parts, which threads copy side by side: all of them arrive,
- * whichever call of the driver fails, and nothing is left. On the stand-in for the driver. */
+/* test_cuda_upload.c: weights of several parts, which threads copy side by side: all of them
+ * arrive, whichever call of the driver fails, and nothing is left. On the stand-in for the
+ * driver. */
 #define HN_FIXTURE_CUDA
 #include "unit/runtime/module_fixture.h"
 

@@ -1,5 +1,5 @@
-/* test_debug.c: the tensor debugger: what it says of which steps, what it saves, where a check ends a
- * run, on every device. */
+/* test_debug.c: the tensor debugger: what it says of which steps, what it saves, where a check ends
+ * a run, on every device. */
 #include "unit/runtime/debug_fixture.h"
 
 #include <math.h>
@@ -315,7 +315,8 @@ TEST(weights_are_looked_at_once) {
     hn_module_release(m);
 }
 
-/* Of every run, when it is a weight's: it is not taken for known because the last run ended there. */
+/* Of every run, when it is a weight's: it is not taken for known because the last run ended
+ * there. */
 TEST(a_bad_weight_ends_each_run) {
     const float w[4] = {1, INFINITY, 3, NAN};
     float x[4] = {0};

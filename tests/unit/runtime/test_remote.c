@@ -571,8 +571,9 @@ TEST(a_run_that_is_cancelled) {
 
 /* ---- a device that fails ---- */
 
-/* Of everything something: sizes from the data, a conditional, an assertion, operations of
- * the host and of the device, a state, weights, a temporary and a slot. n is the number of true elements of p. */
+/* Of everything something: sizes from the data, a conditional, an assertion, operations of the host
+ * and of the device, a state, weights, a temporary and a slot. n is the number of true elements of
+ * p. */
 #define EVERYTHING                                                                                                            \
     "symbol data u0 in [0, 8] buffer b1 : input f32[2, 2] source 0 buffer b2 : input bool[4] source 1 "                       \
     "buffer b3 : constant f32[4] source 1 buffer b4 : constant f32[4] source 2 buffer b5 : temp f32[2, 2] bytes(16) "         \

@@ -95,8 +95,8 @@ static size_t allocated_bytes(void) {
     return info.uordblks + info.hblkhd;
 }
 
-/* As many as a service may see: a context remembers a few, and forgets the others. 9000 more take no
- * more memory than 1000, but for what is as large as the last one. */
+/* As many as a service may see: a context remembers a few, and forgets the others. 9000 more take
+ * no more memory than 1000, but for what is as large as the last one. */
 TEST(many_sizes) {
     enum { FIRST = 1000, ALL = 10000, MORE_BYTES = 64 << 10 };
     hn_module *m = load_text(three, NULL);

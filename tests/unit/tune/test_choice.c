@@ -1,5 +1,5 @@
-/* test_choice.c: decision tables that are made of times: at the sizes that were timed, between them,
- * within limits, and of many sizes. */
+/* test_choice.c: decision tables that are made of times: at the sizes that were timed, between
+ * them, within limits, and of many sizes. */
 #include "tune/choice.h"
 
 #include "unit/harness.h"

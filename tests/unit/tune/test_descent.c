@@ -1,5 +1,5 @@
-/* test_descent.c: the search over points of a grid whose times are functions: it ends at the minimum
- * of convex ones, times no point twice, and takes nothing for a gain that is none. */
+/* test_descent.c: the search over points of a grid whose times are functions: it ends at the
+ * minimum of convex ones, times no point twice, and takes nothing for a gain that is none. */
 #include "tune/descent.h"
 
 #include "unit/harness.h"

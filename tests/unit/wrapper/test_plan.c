@@ -224,7 +224,8 @@ static void add_outputs(fixture *f) {
     f->w->outputs.count = f->w->outputs.cap = count;
 }
 
-/* Every mode, with constant and symbolic sizes, conditionals and donated inputs: nothing overlaps. */
+/* Every mode, with constant and symbolic sizes, conditionals and donated inputs: nothing
+ * overlaps. */
 TEST(random_programs_in_every_mode) {
     for (uint32_t seed = 0; seed < 400; seed++) {
         const hn_plan_options options = {.pool = (hn_pool_mode)(seed % 4)};

@@ -104,8 +104,8 @@ TEST(mutations_are_states_or_changed_inputs) {
              "block_outputs[] = {0, -1}, state_outputs[] = {-1}");
 }
 
-/* Lines of a GPU, and of the host between them: copies, an operation of the host, what the host asks of
- * the data. */
+/* Lines of a GPU, and of the host between them: copies, an operation of the host, what the host
+ * asks of the data. */
 TEST(lines_of_a_device) {
     EXPECT_C(
         "wrapper {\n"

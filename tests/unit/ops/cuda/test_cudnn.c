@@ -1,7 +1,7 @@
-/* test_cudnn.c: calls of CONV as convolutions of cuDNN, against the reference of the operations. The
- * library is a stand-in that computes on memory of the host (tests/support/cudnn_standin.c), so what
- * is tested is what it is asked for. With HENRY_TEST_CUDNN, the path of the real library, that is
- * asked for plans for an H200, which takes no device. */
+/* test_cudnn.c: calls of CONV as convolutions of cuDNN, against the reference of the operations.
+ * The library is a stand-in that computes on memory of the host (tests/support/cudnn_standin.c), so
+ * what is tested is what it is asked for. With HENRY_TEST_CUDNN, the path of the real library, that
+ * is asked for plans for an H200, which takes no device. */
 #include "base/compiler.h"
 #include "henry/tensor.h"
 #include "ops/cuda/alignment.h"
