@@ -146,6 +146,14 @@ static hn_status note_seen(hn_debug *d, const hn_debug_tensor *t, uint64_t mark)
     return NULL;
 }
 
+/* What the device has written down of earlier tensors comes first. Takes `found`. */
+static hn_status first_fault(hn_context *c, hn_status found) {
+    hn_status earlier = hn_debug_end(c);
+    if (!earlier) return found;
+    hn_status_free(found);
+    return earlier;
+}
+
 hn_status hn_debug_look(hn_debug *d, hn_debug_call *call, hn_debug_when when,
                         const hn_step_info *step, uint32_t k, hn_debug_copy *before) {
     hn_step_operand o;
@@ -170,6 +178,7 @@ hn_status hn_debug_look(hn_debug *d, hn_debug_call *call, hn_debug_when when,
     }
     status = status ? give_up(d, &t, status) : examine(d, &t, mark, before);
     free(t.own);
+    if (status && d->options.level == HN_DEBUG_CHECK) status = first_fault(step->run->c, status);
     return status;
 }
 
