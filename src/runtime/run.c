@@ -187,7 +187,7 @@ static hn_status check_call(const hn_module *m, const hn_run_options *options,
                             hn_tensor *const *inputs, uint32_t input_count,
                             hn_tensor *const *outputs, uint32_t output_count) {
     if (!m) return HN_ERROR(HN_INVALID_ARGUMENT, "cannot run: the module is NULL");
-    if (!m->weights)
+    if (m->computes_weights && !m->weights)
         return HN_ERROR(
             HN_INVALID_ARGUMENT,
             "cannot run: the program of weights runs with the module that it belongs to; see "
