@@ -233,7 +233,7 @@ hn_status hn_multi_expect(const hn_variants_of *of, const hn_size_hints *hints, 
                           hn_multi *out, bool *out_is_multi) {
     expecter *x;
     *out_is_multi = false;
-    if (!of->target->cpu || is_static(of)) return NULL;
+    if (of->target->kind->device != HN_DEVICE_CPU || is_static(of)) return NULL;
     HN_NEW(arena, x, 1);
     x->of = of, x->arena = arena;
     HN_TRY(hn_kernel_identify(of, arena, &x->id));
