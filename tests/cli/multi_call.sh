@@ -10,6 +10,8 @@ array() {
     seq -f '%03.0f?' 0 999 | tr -d '\n' >thousand
     for _ in $(seq 1 $(($1 * $2 / 1000 + 1))); do cat thousand; done | head -c $(($1 * $2 * 4)) >>"$3"
 }
+# A henry with sanitizers has its operations at another level of optimisation than the project: their last bits may differ.
+if grep -q __asan_init "$HENRY"; then exact=no; else exact=yes; fi
 content() { tail -c "+$((11 + $(od -An -tu2 -j8 -N2 "$1")))" "$1"; }
 
 $HENRY compile "$model" --tuning records.json --threads 2 -q -o many.hnb
@@ -29,6 +31,10 @@ for rows in 1 16 31 33 64 128 129 500; do
     $HENRY run "$model" --threads 2 --tuning records.json --input x.npy --input w.npy -q -d compiled
     OMP_NUM_THREADS=2 project/example -w project/weights.bin -i x.npy -i w.npy -o from_c >/dev/null
     cmp -s many/output_0.npy compiled/output_0.npy || echo "$rows rows: the model differs"
-    [ "$(content many/output_0.npy | cksum)" = "$(content from_c/out_0.npy | cksum)" ] || echo "$rows rows: the project differs"
+    if [ $exact = yes ]; then
+        [ "$(content many/output_0.npy | cksum)" = "$(content from_c/out_0.npy | cksum)" ] || echo "$rows rows: the project differs"
+    else
+        $HENRY run many.hnb --threads 2 --input x.npy --input w.npy -q --expect from_c/out_0.npy || echo "$rows rows: the project differs"
+    fi
     echo "$rows rows: $($HENRY run many.hnb --threads 2 --input x.npy --input w.npy --profile 2>/dev/null | sed -n 's/.* as //p')"
 done

@@ -98,8 +98,9 @@ def tuned_rows(page, *picks):
         best = [form for kind, form in kinds.items() if kind][pick]
         for form in record["forms"]:
             form.update(median_ns=100 if form is best else 300, low_ns=99 if form is best else 290, high_ns=102 if form is best else 310, samples=9)
-            form.pop("dropped", None)
-        record["pick"] = f"{best['form']} {best['parameters']}"
+            for name in ("dropped", "ratio", "ratio_low", "ratio_high"):
+                form.pop(name, None)
+        record.update(pick=f"{best['form']} {best['parameters']}", how="timed")
         kept.append(record)
     with open("rows.json", "w") as file:
         file.writelines(json.dumps(record, separators=(",", ":")) + "\n" for record in kept)
@@ -390,7 +391,11 @@ def test_picks(b):
     opened(b, "rows.html")
     variants = {row[2]: row for row in rows_of(b, "kernels in several forms")}
     same(set(variants), {few, many}, "forms")
-    same((variants[few][3], variants[many][3]), ("s0 up to 2,048", "all other sizes"), "sizes of the forms")
+    sizes = {few: variants[few][3], many: variants[many][3]}  # the edge between the two is where the model of costs puts it
+    named = [form for form in sizes if sizes[form] != "all other sizes"]
+    same(len(named), 1, f"forms with sizes of their own in {sizes}")
+    edge = re.fullmatch("s0 up to ([0-9,]+)" if named == [few] else "s0 ([0-9,]+) or more", sizes[named[0]])
+    check(edge and 64 <= int(edge[1].replace(",", "")) <= 65536, f"the edge in {sizes}")
     same((variants[few][4], variants[many][4]), ("ran", "\u2013"), "the form for 64 rows ran")
     picks = {row[2]: row for row in rows_of(b, "picks of tuning records")}
     same(set(picks), {"s0 = 64", "s0 = 65,536"}, "sizes of the records")
