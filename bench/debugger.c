@@ -5,9 +5,9 @@
  * The program is loaded three times: by itself (`plain`), with a debugger that was attached and
  * detached (`off`), and with one that makes statistics of every tensor, whose lines go to /dev/null
  * (`stats`). They take turns, with THREADS (2) threads, in ROUNDS (15) rounds, on the sizes of the
- * export; whole numbers in inputs are 0. One JSON object on stdout: medians in ms, of the wall and of
- * the processor, and the ratios to `plain` (medians over rounds). Weights are looked at once, in the
- * first run, which does not count. */
+ * export; whole numbers in inputs are 0. One JSON object on stdout: medians in ms, of the wall and
+ * of the processor, and the ratios to `plain` (medians over rounds). Weights are looked at once, in
+ * the first run, which does not count. */
 #include "bench/median.h"
 
 #include "base/trace.h"

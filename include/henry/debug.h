@@ -10,7 +10,8 @@
  * kernel, node and arg are patterns of hn_debug_options; several are separated by '|'.
  *
  * The debugger is a hook (hn_module_hook_add): a run waits for the device behind each step, but for
- * HN_DEBUG_CHECK alone, and device_graphs has no effect. A module without a debugger runs as if there were none.
+ * HN_DEBUG_CHECK alone, and device_graphs has no effect. A module without a debugger runs as if
+ * there were none.
  * This part of the API is young: it may change more than the rest. */
 #ifndef HENRY_DEBUG_H
 #define HENRY_DEBUG_H

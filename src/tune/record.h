@@ -49,7 +49,7 @@ typedef enum hn_tuning_how {
     HN_TUNING_MODEL,   /* by the cost model; nothing was timed */
     HN_TUNING_TIMED,   /* the fastest of the set */
     HN_TUNING_DESCENT, /* the fastest of those that a search found */
-    HN_TUNING_FORCED, /* somebody said so: the pick need not have been timed, and nothing else counts */
+    HN_TUNING_FORCED,  /* somebody said so: it need not have been timed, and nothing else counts */
     HN_TUNING_HOW_COUNT
 } hn_tuning_how;
 const char *hn_tuning_how_name(hn_tuning_how how); /* "timed" */

@@ -7,7 +7,7 @@
 typedef enum hn_memory_plan_form {
     HN_MEMORY_PLAN_SVG,
     HN_MEMORY_PLAN_JSON,
-    HN_MEMORY_PLAN_TEXT /* comments, to stand in front of the program's text: sizes as expressions */
+    HN_MEMORY_PLAN_TEXT /* comments to stand in front of the program's text: sizes as expressions */
 } hn_memory_plan_form;
 
 /* Of a planned wrapper, at the hints of its sizes. "pool N bytes, lower bound N bytes, ratio R"

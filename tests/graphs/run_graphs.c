@@ -1,15 +1,15 @@
 /* run_graphs.c: random graphs of primitives, compiled and run, against the reference interpreter.
  *
- *     run_graphs FROM COUNT [--contractions | --loops | --shared | --pieces] [--no-fusion | --dump] [--target TARGET] [--kernels]
- *                          [--pool MODE] [--donate] [--batch N] [--watch SECONDS]
+ *     run_graphs FROM COUNT [--contractions | --loops | --shared | --pieces]
+ *                [--no-fusion | --dump] [--target TARGET] [--kernels]
+ *                [--pool MODE] [--donate] [--batch N] [--watch SECONDS]
  *
  * --contractions: graphs of the kind with matrix products, convolutions and attention; --loops: of
- * that with loops and conditionals; --shared: of that with much to fuse; --pieces: of
- * that with concatenations. --target
- * compiles for another level than this machine's, or for another device, which then runs the
- * graphs. --pool: what shares memory in the program; --donate: runs give up the memory of the inputs
- * that the graph does not change, on the CPU. --watch: in a process that is watched (support/watch.h), a batch takes no longer than
- * SECONDS. --kernels runs kernels alone, on an OpenCL device, or in cuda_run_graphs as CUDA C++ on
+ * that with loops and conditionals; --shared: of that with much to fuse; --pieces: of that with
+ * concatenations. --target compiles for another level than this machine's, or for another device,
+ * which then runs the graphs. --pool: what shares memory in the program; --donate: runs give up the
+ * memory of the inputs that the graph does not change, on the CPU. --watch: in a process that is
+ * watched (support/watch.h), a batch takes no longer than SECONDS. --kernels runs kernels alone, on an OpenCL device, or in cuda_run_graphs as CUDA C++ on
  * the CPU: of the plans for a kernel one is taken by the seed, and every other time schedules are
  * those of a processor with small limits. --batch compiles N graphs (at most 16) as one program,
  * which shares the fixed cost of a compiler run among them; when one differs all of them are run

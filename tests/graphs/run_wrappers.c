@@ -1,21 +1,21 @@
 /* run_wrappers.c: random graphs as planned programs, run by the interpreter of wrapper IR.
  *
- *     run_wrappers FROM COUNT [--contractions | --loops | --shared | --pieces] [--no-fusion] [--target TARGET]
- *                  [--pool MODE] [--donate] [--modules N] [--plant | --dump]
+ *     run_wrappers FROM COUNT [--contractions | --loops | --shared | --pieces]
+ *                  [--no-fusion] [--target TARGET] [--pool MODE] [--donate] [--modules N] [--plant | --dump]
  *
- * Of each graph: the program is verified before and behind the memory plan, and the plan itself; the
- * interpreter gives, with the plan and with memory of its own for each buffer, the same bits, which
+ * Of each graph: the program is verified before and behind the memory plan, and the plan itself;
+ * the interpreter gives, with the plan and with memory of its own for each buffer, the same bits, which
  * are those of the interpreter of graphs, up to the tolerance of the graph. Nothing is compiled, so
  * a program may be for any target. --pool is the mode of the plan; with --donate it may use the
  * memory of every input that can be given up.
  *
- * --modules: of every N groups of 16 seeds one is compiled for this machine as one program, with the
- * same options, and runs. Together they cost a tenth of what they do alone.
+ * --modules: of every N groups of 16 seeds one is compiled for this machine as one program, with
+ * the same options, and runs. Together they cost a tenth of what they do alone.
  *
  * --plant shows that the checks can fail: two buffers that are alive together get one place. The
  * check of the plan has to find each, the interpreter three of four: nobody notices bytes that a
- * branch, a mask or a factor of 0 keeps out of the results, or that nobody reads. Programs without two such buffers count
- * as neither passed nor failed.
+ * branch, a mask or a factor of 0 keeps out of the results, or that nobody reads. Programs without
+ * two such buffers count as neither passed nor failed.
  *
  * Prints how to run a failing seed again; --dump prints the program instead. Exit 0 when all
  * agree. */

@@ -2,8 +2,8 @@
  * host's, at addresses that fault when they are touched, and an address does not come again. Work
  * of a stream is done when somebody waits for it, not before, so that a wait that is missing shows.
  * It ends the program, with a sentence, for what a real driver would not forgive: an address that
- * is no memory or not any more, a handle that was destroyed, a copy that overlaps, an argument that is
- * not aligned as its kernel reads it.
+ * is no memory or not any more, a handle that was destroyed, a copy that overlaps, an argument that
+ * is not aligned as its kernel reads it.
  *
  * A module is a text of lines, or a cubin:
  *
@@ -11,8 +11,8 @@
  *     NAME ARGUMENTS STATIC_SHARED THREADS_MAX [ALIGNMENT,...]
  *
  * with -1 arguments if their number is not to be told. An argument with an alignment is an address
- * that a launch must give as a multiple of so many bytes; of a text they follow from the types. Kernels of a few names compute
- * (run_launch in cuda_standin.c); others do nothing. Or it is one line, "standin text FILE.cu": then
+ * that a launch must give as a multiple of so many bytes; of a text they follow from the types.
+ * Kernels of a few names compute (run_launch in cuda_standin.c); others do nothing. Or it is one line, "standin text FILE.cu": then
  * the kernels are those of this file, which the CPU runs (cuda_texts.h); HENRY_CUDA_TEXTS names the
  * library for that.
  *

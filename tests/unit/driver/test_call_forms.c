@@ -16,47 +16,12 @@ static const char product[] =
     "f32[64, 48] \"w\"\n %y = aten.mm.default(%x, %w) : f32[s0, 48] at \"total\" \"m.py:1\"\n "
     "output user %y \"y\"";
 
-typedef struct fixture {
-    hn_arena arena;
-    hn_graph *graph;
-    hn_sym *sym;
-    hn_service *service;
-    hn_driver d; /* once it is tuned */
-    hn_tune_timer timer;
-} fixture;
-
-static void begin(fixture *x, const char *statements) {
-    hn_strbuf text;
-    hn_strbuf_init(&text);
-    memset(x, 0, sizeof *x);
-    hn_arena_init(&x->arena);
-    hn_strbuf_printf(&text, "graph {\n%s\n}\n", statements);
-    EXPECT_OK(hn_service_create(&(hn_service_options){.threads = 1, .cache_dir = ""}, &x->service));
-    EXPECT_OK(hn_sym_create(&x->arena, &x->sym));
-    EXPECT_OK(hn_graph_parse(&x->arena, x->sym, hn_strbuf_str(&text), &x->graph));
-    hn_strbuf_deinit(&text);
-}
-
-static void end(fixture *x) {
-    hn_driver_deinit(&x->d);
-    hn_graph_deinit(x->graph);
-    hn_service_destroy(x->service);
-    hn_arena_deinit(&x->arena);
-}
-
-static void tune(fixture *x, const char *statements, told *t, const hn_compile_options *more) {
+static void tune(told_graph *x, const char *statements, told *t, const hn_compile_options *more) {
     hn_compile_options options = *more;
     options.tune = HN_TUNE_MISSING;
     options.tune_budget_ns = INT64_C(1000000000000);
-    begin(x, statements);
-    hn_driver_init(&x->d, &options, x->service);
-    x->timer = told_timer(t);
-    x->d.timer = &x->timer;
-    x->d.sym = x->sym;
-    x->d.graph = x->graph;
-    EXPECT_OK(hn_driver_targets(&x->d));
-    EXPECT_OK(hn_driver_passes(&x->d));
-    EXPECT_OK(hn_driver_kernels(&x->d));
+    told_graph_begin(x, statements, "");
+    EXPECT_OK(told_graph_tune(x, &options, t));
 }
 
 /* ---- what runs ---- */
@@ -111,14 +76,14 @@ static void check_at(hn_module *m, int64_t rows, const char *form) {
 }
 
 /* The program that these records give, loaded. */
-static hn_module *load(fixture *x, const char *statements, const char *records, size_t len) {
+static hn_module *load(told_graph *x, const char *statements, const char *records, size_t len) {
     char path[] = "/tmp/henry_calls_XXXXXX";
     const hn_compile_options options = {.threads = 1, .tuning = path};
     hn_compiled *compiled = NULL;
     hn_module *module = NULL;
     const int fd = mkstemp(path);
     EXPECT(fd >= 0 && write(fd, records, len) == (ssize_t)len);
-    begin(x, statements);
+    told_graph_begin(x, statements, "");
     EXPECT_OK(hn_compile_graph(x->graph, x->service, &options, &compiled));
     EXPECT_OK(hn_compiled_load(compiled, &(hn_module_options){.threads = 1}, &module));
     hn_compiled_release(compiled);
@@ -143,7 +108,7 @@ static double skinny_is_for_few_rows(const told *t, uint32_t form, const hn_time
 
 TEST(a_table_says_which_form_a_product_is_asked_for) {
     told t = {.ns = skinny_is_for_few_rows};
-    fixture x, z;
+    told_graph x, z;
     tune(&x, product, &t, &(hn_compile_options){.threads = 1});
     EXPECT(t.asked > 0);
     hn_module *m = load(&z, product, x.d.tuned->records, x.d.tuned->records_len);
@@ -152,7 +117,7 @@ TEST(a_table_says_which_form_a_product_is_asked_for) {
     check_at(m, 300, "gemm rows=packed");
     check_at(m, 4096, "gemm rows=packed");
     hn_module_release(m);
-    end(&z), end(&x);
+    told_graph_end(&z), told_graph_end(&x);
 }
 
 static double own_is_fastest(const told *t, uint32_t form, const hn_timed_form *what) {
@@ -163,19 +128,19 @@ static double own_is_fastest(const told *t, uint32_t form, const hn_timed_form *
 /* The program is the same as without records. */
 TEST(what_decides_by_itself_is_asked_for_nothing) {
     told t = {.ns = own_is_fastest};
-    fixture x, z;
+    told_graph x, z;
     tune(&x, product, &t, &(hn_compile_options){.threads = 1});
     hn_module *m = load(&z, product, x.d.tuned->records, x.d.tuned->records_len);
     check_at(m, 3, "");
     hn_module_release(m);
-    end(&z), end(&x);
+    told_graph_end(&z), told_graph_end(&x);
 }
 
 /* A form that the call cannot have where the program runs: as written by a later Henry, say. */
 TEST(a_form_that_cannot_be_had_is_left_to_the_operation) {
     told t = {.ns = skinny_is_for_few_rows};
     char *records;
-    fixture x, z;
+    told_graph x, z;
     tune(&x, product, &t, &(hn_compile_options){.threads = 1});
     records = calloc(x.d.tuned->records_len + 1, 1);
     memcpy(records, x.d.tuned->records, x.d.tuned->records_len);
@@ -185,7 +150,7 @@ TEST(a_form_that_cannot_be_had_is_left_to_the_operation) {
     check_at(m, 3, "gemm rows=packed"); /* lines with such a pick are left out */
     hn_module_release(m);
     free(records);
-    end(&z), end(&x);
+    told_graph_end(&z), told_graph_end(&x);
 }
 
 /* Equal calls, with other names of sizes, are one; another layout, type or operand is another. */
@@ -205,12 +170,12 @@ TEST(calls_are_known_by_what_they_compute) {
     hn_ext_form all[HN_EXT_FORMS_MAX];
     for (size_t k = 0; k < sizeof texts / sizeof *texts; k++) {
         told t = {.ns = own_is_fastest};
-        fixture x;
+        told_graph x;
         tune(&x, texts[k], &t, &(hn_compile_options){.threads = 1});
         snprintf(digests[k], sizeof digests[k], "%s", x.d.tuned->kernels[0].digest);
         EXPECT_INT(x.d.tuned->kernels[0].form_count,
                    hn_ext_forms_all(HN_EXTERN_MATMUL, false, 1, all));
-        end(&x);
+        told_graph_end(&x);
     }
     EXPECT_STR(digests[1], digests[0]);
     for (size_t k = 2; k < 5; k++)
@@ -225,8 +190,8 @@ TEST(forms_are_timed) {
         "aten.mm.default(%x, %v) : f32[24, 48]\n output user %y \"y\"\n output user %z \"z\"";
     const hn_compile_options options = {
         .threads = 2, .tune = HN_TUNE_MISSING, .tune_budget_ns = 200000000};
-    fixture x;
-    begin(&x, two);
+    told_graph x;
+    told_graph_begin(&x, two, "");
     hn_driver_init(&x.d, &options, x.service);
     x.d.sym = x.sym;
     x.d.graph = x.graph;
@@ -240,7 +205,7 @@ TEST(forms_are_timed) {
     EXPECT_STR(r->kernels[0].forms[0].name, "own");
     for (uint32_t k = 0; k < r->kernels[0].form_count; k++)
         EXPECT(r->kernels[0].forms[k].samples > 0 || *r->kernels[0].forms[k].why);
-    end(&x);
+    told_graph_end(&x);
 }
 
 TEST_MAIN

@@ -18,54 +18,18 @@ static const char *const models[] = {
 };
 enum { MODELS = sizeof models / sizeof *models };
 
-typedef struct fixture {
-    hn_arena arena;
-    hn_graph *graph;
-    hn_sym *sym;
-    hn_service *service;
-    hn_driver d; /* once it is tuned */
-    hn_tune_timer timer;
-} fixture;
-
-static void begin(fixture *x, const char *statements, const char *cache_dir) {
-    hn_strbuf text;
-    hn_strbuf_init(&text);
-    memset(x, 0, sizeof *x);
-    hn_arena_init(&x->arena);
-    hn_strbuf_printf(&text, "graph {\n%s\n}\n", statements);
-    EXPECT_OK(hn_service_create(&(hn_service_options){.threads = 1, .cache_dir = cache_dir},
-                                &x->service));
-    EXPECT_OK(hn_sym_create(&x->arena, &x->sym));
-    EXPECT_OK(hn_graph_parse(&x->arena, x->sym, hn_strbuf_str(&text), &x->graph));
-    hn_strbuf_deinit(&text);
-}
-
-static void end(fixture *x) {
-    hn_driver_deinit(&x->d);
-    hn_graph_deinit(x->graph);
-    hn_service_destroy(x->service);
-    hn_arena_deinit(&x->arena);
-}
-
 /* By the times of `t`. What the report says of the first kernel. */
-static const hn_tuned_kernel *tune_in(fixture *x, const char *statements, told *t,
+static const hn_tuned_kernel *tune_in(told_graph *x, const char *statements, told *t,
                                       const char *cache_dir) {
     const hn_compile_options options = {
         .threads = 1, .tune = HN_TUNE_MISSING, .tune_budget_ns = INT64_C(1000000000000)};
-    begin(x, statements, cache_dir);
-    hn_driver_init(&x->d, &options, x->service);
-    x->timer = told_timer(t);
-    x->d.timer = &x->timer;
-    x->d.sym = x->sym;
-    x->d.graph = x->graph;
-    EXPECT_OK(hn_driver_targets(&x->d));
-    EXPECT_OK(hn_driver_passes(&x->d));
-    EXPECT_OK(hn_driver_kernels(&x->d));
+    told_graph_begin(x, statements, cache_dir);
+    EXPECT_OK(told_graph_tune(x, &options, t));
     EXPECT(x->d.tuned->kernel_count > 0);
     return &x->d.tuned->kernels[0];
 }
 
-static const hn_tuned_kernel *tune(fixture *x, const char *statements, told *t) {
+static const hn_tuned_kernel *tune(told_graph *x, const char *statements, told *t) {
     return tune_in(x, statements, t, "");
 }
 
@@ -95,10 +59,11 @@ static void check_results(const char *statements, const hn_tune_report *tuned) {
     hn_module *module = NULL;
     hn_ref_tensor input, got, want;
     hn_strbuf text;
-    fixture x, y;
+    told_graph x, y;
     const int fd = mkstemp(path);
     EXPECT(fd >= 0 && write(fd, tuned->records, tuned->records_len) == (ssize_t)tuned->records_len);
-    begin(&x, statements, ""), begin(&y, statements, ""); /* compiling changes a graph */
+    told_graph_begin(&x, statements, ""),
+        told_graph_begin(&y, statements, ""); /* compiling changes a graph */
     fill(&y.arena, &input);
     hn_strbuf_init(&text);
     EXPECT_OK(hn_compile_graph(x.graph, x.service, &options, &compiled));
@@ -109,7 +74,7 @@ static void check_results(const char *statements, const hn_tune_report *tuned) {
     hn_strbuf_deinit(&text);
     hn_module_release(module);
     hn_compiled_release(compiled);
-    end(&x), end(&y);
+    told_graph_end(&x), told_graph_end(&y);
     close(fd), unlink(path);
 }
 
@@ -118,7 +83,7 @@ TEST(whichever_form_is_the_fastest_wins) {
         uint32_t raced = 2;
         for (uint32_t chosen = 0; chosen < raced; chosen++) {
             told t = {.ns = chosen_is_fastest, .chosen = chosen};
-            fixture x;
+            told_graph x;
             const hn_tuned_kernel *k = tune(&x, models[m], &t);
             EXPECT_INT(k->how, HN_TUNED_NOW);
             EXPECT(is_called(&k->forms[k->pick], t.forms[chosen]));
@@ -130,7 +95,7 @@ TEST(whichever_form_is_the_fastest_wins) {
                 for (raced = 0; raced < k->form_count && k->forms[raced].samples; raced++) {
                 }
             check_results(models[m], x.d.tuned);
-            end(&x);
+            told_graph_end(&x);
             if (raced > 4) raced = 4;
         }
         EXPECT(raced >= 2);
@@ -151,7 +116,7 @@ static void keep_line(void *context, const hn_log_line *line) {
 TEST(a_form_that_fails_is_out_and_a_line_says_so) {
     told t = {.ns = chosen_fails, .chosen = 0};
     hn_strbuf lines;
-    fixture x;
+    told_graph x;
     hn_strbuf_init(&lines);
     EXPECT_OK(hn_log_sink_set(keep_line, &lines));
     const hn_tuned_kernel *k = tune(&x, models[0], &t);
@@ -162,7 +127,7 @@ TEST(a_form_that_fails_is_out_and_a_line_says_so) {
     EXPECT(is_called(&k->forms[1], t.forms[1]) && k->forms[1].ratio == 1);
     EXPECT(strstr(hn_strbuf_str(&lines).ptr, "is out: the form does not launch\n"));
     hn_strbuf_deinit(&lines);
-    end(&x);
+    told_graph_end(&x);
 }
 
 static double all_fail(const told *t, uint32_t form, const hn_timed_form *what) {
@@ -172,12 +137,12 @@ static double all_fail(const told *t, uint32_t form, const hn_timed_form *what) 
 
 TEST(where_all_forms_fail_the_guess_stays) {
     told t = {.ns = all_fail};
-    fixture x;
+    told_graph x;
     const hn_tuned_kernel *k = tune(&x, models[0], &t);
     EXPECT_INT(k->how, HN_TUNED_GUESS);
     EXPECT(k->pick == 0 && strstr(k->why, "the form does not launch"));
     EXPECT_INT(x.d.picks->decided.count, 0);
-    end(&x);
+    told_graph_end(&x);
 }
 
 /* Later ones are the faster ones, by half of a percent. */
@@ -188,12 +153,12 @@ static double nearly_equal(const told *t, uint32_t form, const hn_timed_form *wh
 
 TEST(of_equal_forms_the_first_wins) {
     told t = {.ns = nearly_equal};
-    fixture x;
+    told_graph x;
     const hn_tuned_kernel *k = tune(&x, models[0], &t);
     EXPECT_INT(k->pick, 0);
     EXPECT(!k->is_certain && k->forms[0].ratio == 1);
     EXPECT(is_called(&k->forms[0], t.forms[0]));
-    end(&x);
+    told_graph_end(&x);
 }
 
 /* ---- what is known ---- */
@@ -210,7 +175,7 @@ static void check_again(const char *statements, told *t, hn_tuning_how how) {
     char dir[] = "/tmp/henry_races_XXXXXX", command[80], form[160] = "";
     EXPECT(mkdtemp(dir) != NULL);
     for (int round = 0; round < 2; round++) {
-        fixture x;
+        told_graph x;
         const hn_tuned_kernel *k = tune_in(&x, statements, t, dir);
         const hn_tuned_form *pick = &k->forms[k->pick];
         EXPECT(round ? is_called(pick, form) && t->asked == 0 : true);
@@ -219,7 +184,7 @@ static void check_again(const char *statements, told *t, hn_tuning_how how) {
         if (round) EXPECT(x.d.tuned->timed_calls == 0 && x.d.tuned->timed_kernels == 0);
         snprintf(form, sizeof form, "%s %s", pick->name, pick->parameters);
         t->asked = 0;
-        end(&x);
+        told_graph_end(&x);
     }
     snprintf(command, sizeof command, "rm -rf %s", dir);
     EXPECT_INT(system(command), 0);
@@ -248,7 +213,7 @@ TEST(of_one_form_nothing_is_timed) {
     for (int round = 0; round < 2; round++) {
         told t = {.ns = rows_are_not_asked_for};
         uint32_t alone = 0;
-        fixture x;
+        told_graph x;
         tune_in(&x, statements, &t, dir);
         for (uint32_t k = 0; k < x.d.tuned->kernel_count; k++) {
             if (x.d.tuned->kernels[k].form_count > 1) continue;
@@ -258,7 +223,7 @@ TEST(of_one_form_nothing_is_timed) {
         }
         EXPECT_INT(alone, 1);
         EXPECT(round ? t.asked == 0 && !x.d.tuned->timed_calls : t.asked > 0);
-        end(&x);
+        told_graph_end(&x);
     }
     snprintf(command, sizeof command, "rm -rf %s", dir);
     EXPECT_INT(system(command), 0);
@@ -267,7 +232,7 @@ TEST(of_one_form_nothing_is_timed) {
 /* By the form that both races have: 0.9 for each step. */
 TEST(ratios_of_a_search_are_to_its_winner) {
     told t = {.ns = later_is_faster};
-    fixture x;
+    told_graph x;
     const hn_tuned_kernel *k = tune(&x, models[0], &t);
     uint32_t last = 0, timed = 0;
     for (uint32_t n = 0; n < t.form_count; n++) last = n;
@@ -283,7 +248,7 @@ TEST(ratios_of_a_search_are_to_its_winner) {
         timed++;
     }
     EXPECT_INT(timed, t.form_count);
-    end(&x);
+    told_graph_end(&x);
 }
 
 TEST_MAIN

@@ -8,42 +8,13 @@ static const char softmax[] =
     "f32[s0, s1] \"x\"\n %y = aten._softmax.default(%x, -1, false) : f32[s0, s1] at \"soft\" \"m.py:1\"\n "
     "output user %y \"y\"";
 
-typedef struct fixture {
-    hn_arena arena;
-    hn_graph *graph;
-    hn_service *service;
-    hn_driver d;
-    hn_tune_timer timer;
-} fixture;
-
-static hn_status try_begin(fixture *x, const hn_compile_options *options, told *t) {
-    hn_strbuf text;
-    hn_strbuf_init(&text);
-    memset(x, 0, sizeof *x);
-    hn_arena_init(&x->arena);
-    hn_strbuf_printf(&text, "graph {\n%s\n}\n", softmax);
-    EXPECT_OK(hn_service_create(&(hn_service_options){.threads = 1, .cache_dir = ""}, &x->service));
-    hn_driver_init(&x->d, options, x->service);
-    x->timer = told_timer(t);
-    x->d.timer = &x->timer;
-    EXPECT_OK(hn_sym_create(&x->arena, &x->d.sym));
-    EXPECT_OK(hn_graph_parse(&x->arena, x->d.sym, hn_strbuf_str(&text), &x->graph));
-    x->d.graph = x->graph;
-    EXPECT_OK(hn_driver_targets(&x->d));
-    EXPECT_OK(hn_driver_passes(&x->d));
-    hn_strbuf_deinit(&text);
-    return hn_driver_kernels(&x->d);
+static hn_status try_begin(told_graph *x, const hn_compile_options *options, told *t) {
+    told_graph_begin(x, softmax, "");
+    return told_graph_tune(x, options, t);
 }
 
-static void begin(fixture *x, const hn_compile_options *options, told *t) {
+static void begin(told_graph *x, const hn_compile_options *options, told *t) {
     EXPECT_OK(try_begin(x, options, t));
-}
-
-static void end(fixture *x) {
-    hn_driver_deinit(&x->d);
-    hn_graph_deinit(x->graph);
-    hn_service_destroy(x->service);
-    hn_arena_deinit(&x->arena);
 }
 
 static int64_t value_of(const hn_sym *sym, hn_ref_sizes sizes, const char *name) {
@@ -86,7 +57,7 @@ static double by_elements(const told *t, uint32_t form, const hn_timed_form *wha
 }
 
 /* Whether the kernel's form for these sizes is one that bypasses the caches. */
-static bool streams(fixture *x, int64_t s0, int64_t s1) {
+static bool streams(told_graph *x, int64_t s0, int64_t s1) {
     const hn_kernel_code *code = x->d.levels[0].step_kernels;
     int64_t values[HN_CHOICE_AXES] = {0};
     EXPECT(code->choice);
@@ -110,19 +81,19 @@ TEST(far_from_what_was_timed_the_model_decides) {
                                         .tune_hint_count = 2,
                                         .tune_budget_ns = INT64_C(1) << 50};
     sets s = {.told = {.ns = by_elements}};
-    fixture x;
+    told_graph x;
     begin(&x, &options, &s.told);
     EXPECT_INT(s.count, 3);
     EXPECT(streams(&x, 65536, 1000) && streams(&x, 16384, 1000) && streams(&x, 30000, 900));
     EXPECT(!streams(&x, 8, 1000) && !streams(&x, 30, 1000));
     for (int64_t rows = 363; rows <= 1 << 16; rows *= 4) EXPECT(!streams(&x, rows, 1));
     EXPECT(!streams(&x, 400, 16) && !streams(&x, 1, 1));
-    end(&x);
+    told_graph_end(&x);
 }
 
 /* ---- which sizes come first ---- */
 
-static uint32_t count_where(const sets *s, fixture *x, bool (*is_so)(int64_t s0, int64_t s1)) {
+static uint32_t count_where(const sets *s, told_graph *x, bool (*is_so)(int64_t s0, int64_t s1)) {
     uint32_t count = 0;
     const hn_variant_sizes *all = NULL;
     hn_tunable t;
@@ -145,7 +116,7 @@ static void check_spread(int64_t budget_ns, uint32_t least) {
     const hn_compile_options options = {
         .threads = 1, .tune = HN_TUNE_MISSING, .tune_budget_ns = budget_ns};
     sets s = {.told = {.ns = by_elements}};
-    fixture x;
+    told_graph x;
     begin(&x, &options, &s.told);
     EXPECT(s.count >= least);
     EXPECT(count_where(&s, &x, is_small) >= s.count / 4);
@@ -154,7 +125,7 @@ static void check_spread(int64_t budget_ns, uint32_t least) {
     EXPECT(s.told.now < 2 * budget_ns);
     for (uint32_t k = 0; k < s.count; k++) /* none takes what others need */
         if (s.ns[k] > budget_ns / 2) HN_TEST_FAIL("set %u took %lld ns", k, (long long)s.ns[k]);
-    end(&x);
+    told_graph_end(&x);
 }
 
 TEST(a_small_budget_is_spread_over_all_sizes) {
@@ -167,12 +138,12 @@ TEST(a_large_budget_takes_more_combinations) {
     const hn_compile_options options = {
         .threads = 1, .tune = HN_TUNE_MISSING, .tune_budget_ns = INT64_C(1) << 50};
     sets s = {.told = {.ns = by_elements}};
-    fixture x;
+    told_graph x;
     begin(&x, &options, &s.told);
     EXPECT(x.d.tuned->is_complete);
     EXPECT(s.count > HN_VARIANT_SAMPLES && s.count <= HN_VARIANT_SAMPLES_MAX);
     EXPECT(!streams(&x, 400, 1) && streams(&x, 65536, 1000) && !streams(&x, 64, 64));
-    end(&x);
+    told_graph_end(&x);
 }
 
 /* ---- who is told ---- */
@@ -203,21 +174,21 @@ TEST(a_caller_is_told_what_is_timed) {
     uint32_t calls = 0;
     hn_compile_options options = at_two;
     sets s = {.told = {.ns = by_elements}};
-    fixture x;
+    told_graph x;
     options.tune_progress = note_progress, options.tune_progress_context = &calls;
     begin(&x, &options, &s.told);
     EXPECT_INT(calls, 2);
-    end(&x);
+    told_graph_end(&x);
     options.tune_progress = stop, s.told.asked = 0;
     EXPECT_ERROR(try_begin(&x, &options, &s.told), HN_CANCELLED, "the tuning was cancelled");
     EXPECT_INT(s.told.asked, 0);
-    end(&x);
+    told_graph_end(&x);
 }
 
 TEST(a_trace_has_sizes_and_picks) {
     sets s = {.told = {.ns = by_elements}};
     hn_strbuf text;
-    fixture x;
+    told_graph x;
     hn_strbuf_init(&text);
     hn_trace_start();
     begin(&x, &at_two, &s.told);
@@ -227,7 +198,7 @@ TEST(a_trace_has_sizes_and_picks) {
     EXPECT(small && strstr(small, "s0=8") && strstr(small, "]: rows stores=cached"));
     EXPECT(large && strstr(large, "s0=16384") && strstr(large, "]: rows stores=streaming"));
     hn_strbuf_deinit(&text);
-    end(&x);
+    told_graph_end(&x);
 }
 
 TEST_MAIN
