@@ -1,5 +1,6 @@
 /* picks.c: what records of tuning say: which forms a kernel has, at which sizes each of them runs,
  * and what was measured there. */
+#include "bundle/view.h"
 #include "driver/picked.h"
 #include "report/internal.h"
 
@@ -12,7 +13,7 @@ typedef struct picks_printer {
     const hn_driver *d;
     const hn_driver_level *level;
     hn_strbuf *out;
-    hn_strmap seen; /* digests of kernels' texts */
+    hn_strmap seen; /* what records go by: digests of kernels, calls and their sizes */
 } picks_printer;
 
 void hn_report_put_form_name(const char *key, const hn_form_name *name, hn_strbuf *out) {
@@ -90,9 +91,9 @@ static void put_records(const picks_printer *p, const hn_digest *kernel) {
 
 /* ---- variants ---- */
 
-static void put_variant(const hn_kernel_code *code, hn_strbuf *out) {
+static void put_variant(const char *name, const hn_kernel_code *code, hn_strbuf *out) {
     hn_json_open_put(out, '{');
-    hn_json_text_put(out, "name", hn_str_of(code->name));
+    hn_json_text_put(out, "name", hn_str_of(name));
     hn_json_text_put(out, "form", hn_str_of(code->form ? code->form : ""));
     hn_json_close_put(out, '}');
 }
@@ -112,18 +113,23 @@ static void put_choice(const picks_printer *p, const hn_kernel_code *code) {
                    p->out);
 }
 
-static void put_pick(const picks_printer *p, uint32_t step, const hn_kernel_code *code) {
-    const hn_kernel *kernel = p->d->schedule.steps.items[step].kernel;
+/* Of a kernel or of a call of an operation, whose forms have no texts. */
+static void put_pick(const picks_printer *p, const hn_step *step, const hn_kernel_code *code) {
+    const hn_item_info *call =
+        step->kind == HN_STEP_EXTERN ? &p->d->program->items.items[step->item] : NULL;
+    const char *name = call ? hn_bundle_extern_name(call->ext->kind) : code->name;
+    const uint32_t origin = call ? call->origin : step->kernel->origin;
     char hex[HN_DIGEST_HEX_BYTES];
     hn_digest_hex(&code->tuned, hex);
     hn_json_open_put(p->out, '{');
-    hn_json_text_put(p->out, "kernel", hn_str_of(code->name));
-    hn_json_text_put(p->out, "node", p->d->graph->origins.items[kernel->origin].node);
+    hn_json_text_put(p->out, "kernel", hn_str_of(name));
+    hn_json_text_put(p->out, "node", p->d->graph->origins.items[origin].node);
     hn_json_text_put(p->out, "target", hn_str_of(p->level->target.name));
     hn_json_text_put(p->out, "digest", hn_str_of(hex));
     hn_json_key_put(p->out, "variants"), hn_json_open_put(p->out, '[');
-    put_variant(code, p->out);
-    for (uint32_t v = 0; v < code->variant_count; v++) put_variant(&code->variants[v], p->out);
+    put_variant(name, code, p->out);
+    for (uint32_t v = 0; v < code->variant_count; v++)
+        put_variant(call ? name : code->variants[v].name, &code->variants[v], p->out);
     hn_json_close_put(p->out, ']');
     put_choice(p, code);
     put_records(p, &code->tuned);
@@ -133,10 +139,10 @@ static void put_pick(const picks_printer *p, uint32_t step, const hn_kernel_code
 static hn_status put_level(picks_printer *p) {
     for (uint32_t k = 0; k < p->d->schedule.steps.count; k++) {
         const hn_kernel_code *code = &p->level->step_kernels[k];
-        const hn_str digest = {(const char *)code->digest.bytes, sizeof code->digest.bytes};
+        const hn_str digest = {(const char *)code->tuned.bytes, sizeof code->tuned.bytes};
         if (!code->is_picked || hn_strmap_get(&p->seen, digest)) continue;
         HN_TRY(hn_strmap_put(&p->seen, digest, 1));
-        put_pick(p, k, code);
+        put_pick(p, &p->d->schedule.steps.items[k], code);
     }
     return NULL;
 }

@@ -427,6 +427,27 @@ def test_picks(b):
     check("Picks of tuning records are the same." in text_of(b, "#changes"), "equal picks")
 
 
+def test_picks_of_calls(b):
+    """A product is tuned as a kernel is; its forms have no texts."""
+    graph = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../cli/data/multi_call.hnir")
+    run("tune", graph, "--hint", "s0=8,500", "-o", "calls.json", "--no-cache", "-q")
+    with open("calls.json") as file:
+        records = [json.loads(line) for line in file]
+    for record in records:
+        record.update(pick="own" if record["sizes"]["s0"] < 100 else "gemm rows=in-place", how="timed")
+        for form in record["forms"]:
+            is_pick = f"{form['form']} {form.get('parameters', '')}".strip() == record["pick"]
+            form.update(median_ns=100 if is_pick else 300, low_ns=99 if is_pick else 290, high_ns=102 if is_pick else 310, samples=9)
+            for name in ("dropped", "ratio", "ratio_low", "ratio_high"):
+                form.pop(name, None)
+    with open("calls.json", "w") as file:
+        file.writelines(json.dumps(record, separators=(",", ":")) + "\n" for record in records)
+    report("calls.html", graph, "--tuning", "calls.json", "--size", "s0=8")
+    opened(b, "calls.html")
+    same({row[2] for row in rows_of(b, "kernels in several forms")}, {"own", "gemm rows=in-place"}, "forms of the product")
+    same({row[3] for row in rows_of(b, "picks of tuning records")}, {"own", "gemm rows=in-place"}, "picks of the product")
+
+
 def test_fusions(b):
     """A refused fusion has its two nodes, why, and the bytes that it would have saved; the nodes lead to their steps."""
     with open("apart.hnir", "w") as file:
