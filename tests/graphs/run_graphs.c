@@ -9,12 +9,13 @@
  * concatenations. --target compiles for another level than this machine's, or for another device,
  * which then runs the graphs. --pool: what shares memory in the program; --donate: runs give up the
  * memory of the inputs that the graph does not change, on the CPU. --watch: in a process that is
- * watched (support/watch.h), a batch takes no longer than SECONDS. --kernels runs kernels alone, on an OpenCL device, or in cuda_run_graphs as CUDA C++ on
- * the CPU: of the plans for a kernel one is taken by the seed, and every other time schedules are
- * those of a processor with small limits. --batch compiles N graphs (at most 16) as one program,
- * which shares the fixed cost of a compiler run among them; when one differs all of them are run
- * again alone. For long runs: a process a CPU, OMP_NUM_THREADS=1 and --batch 16; HENRY_CC may name
- * a script that calls the compiler with a lower -O behind its arguments.
+ * watched (support/watch.h), a batch takes no longer than SECONDS. --kernels runs kernels alone, on
+ * an OpenCL device, or in cuda_run_graphs as CUDA C++ on the CPU: of the plans for a kernel one is
+ * taken by the seed, and every other time schedules are those of a processor with small limits.
+ * --batch compiles N graphs (at most 16) as one program, which shares the fixed cost of a compiler
+ * run among them; when one differs all of them are run again alone. For long runs: a process a CPU,
+ * OMP_NUM_THREADS=1 and --batch 16; HENRY_CC may name a script that calls the compiler with a lower
+ * -O behind its arguments.
  *
  * Prints how to run a failing seed again; --dump prints graph and kernels instead of running. Exit
  * 0 when all agree. */

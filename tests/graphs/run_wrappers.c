@@ -1,13 +1,14 @@
 /* run_wrappers.c: random graphs as planned programs, run by the interpreter of wrapper IR.
  *
  *     run_wrappers FROM COUNT [--contractions | --loops | --shared | --pieces]
- *                  [--no-fusion] [--target TARGET] [--pool MODE] [--donate] [--modules N] [--plant | --dump]
+ *                  [--no-fusion] [--target TARGET] [--pool MODE] [--donate] [--modules N]
+ *                  [--plant | --dump]
  *
  * Of each graph: the program is verified before and behind the memory plan, and the plan itself;
- * the interpreter gives, with the plan and with memory of its own for each buffer, the same bits, which
- * are those of the interpreter of graphs, up to the tolerance of the graph. Nothing is compiled, so
- * a program may be for any target. --pool is the mode of the plan; with --donate it may use the
- * memory of every input that can be given up.
+ * the interpreter gives, with the plan and with memory of its own for each buffer, the same bits,
+ * which are those of the interpreter of graphs, up to the tolerance of the graph. Nothing is
+ * compiled, so a program may be for any target. --pool is the mode of the plan; with --donate it
+ * may use the memory of every input that can be given up.
  *
  * --modules: of every N groups of 16 seeds one is compiled for this machine as one program, with
  * the same options, and runs. Together they cost a tenth of what they do alone.
