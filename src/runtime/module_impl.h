@@ -745,11 +745,10 @@ uint32_t hn_writers_count(const hn_module *m, uint32_t buffer);
  * copies write all of it. */
 bool hn_writers_follow(const hn_module *m, uint32_t buffer, uint32_t step);
 
-/* debug.c */
-/* What a module that is loaded with this text looks at; NULL: HENRY_DEBUG_TENSORS. */
-/* Behind the steps of a run: what was not looked at yet. */
+/* debug.c. Behind the steps of a run: what was not looked at yet. */
 hn_status hn_debug_end(hn_context *c) HN_MUST_USE;
 void hn_debug_pending_destroy(hn_context *c);
+/* What a module that is loaded with this text looks at; NULL: HENRY_DEBUG_TENSORS. */
 hn_status hn_debug_attach_text(hn_module *m, const char *text) HN_MUST_USE;
 void hn_debug_destroy_all(hn_module *m);
 
@@ -790,8 +789,7 @@ hn_status hn_steps_blame(const hn_module *m, const hn_context *c, uint32_t step,
                          hn_status status) HN_MUST_USE;
 hn_status hn_steps_finish(const hn_module *m, const hn_context *c, hn_status status) HN_MUST_USE;
 
-/* recordings.c */
-/* Whether the steps of the program can be recorded at all. */
+/* recordings.c. Whether the steps of the program can be recorded at all. */
 bool hn_recordings_can(const hn_module *m);
 void hn_recordings_drop(hn_bound_recordings *recordings);
 /* Gives the steps to the device: `walk` does it one by one, which is done, recorded, or replaced by
