@@ -28,7 +28,7 @@ mkdir -p "$out"
 HENRY_CACHE_DIR=$(mktemp -d "${TMPDIR:-/tmp}/henry-bench-XXXXXX")
 export HENRY_CACHE_DIR PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 trap 'rm -rf "$HENRY_CACHE_DIR"' EXIT
-export TORCHINDUCTOR_CACHE_DIR=$HENRY_CACHE_DIR/inductor
+export TORCHINDUCTOR_CACHE_DIR=${TORCHINDUCTOR_CACHE_DIR:-$HENRY_CACHE_DIR/inductor}
 
 status=0
 # measure PART OPTION...: what it has found comes behind what was there, also when it is ended

@@ -42,7 +42,7 @@ RUNS, BLOCKS = 20, 9
 WARM_STARTS = 3
 LINK_BYTES = 256 << 20
 SUBJECT = ("device_us", "device_min_us", "call_us", "call_there_us", "kernels", "extern", "host_steps", "workspace_bytes", "steps", "from_cache",
-           "graph_runs", "graph_us", "graph_call_us", "graph_call_there_us")
+           "graph_runs", "graph_us", "graph_moved_us", "graph_call_us", "graph_call_there_us")
 BY_KERNEL = "a kernel does it: "  # what the runtime says
 
 

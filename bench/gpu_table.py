@@ -198,9 +198,9 @@ def models_table(lines):
         h, modes = line.get("henry", {}), [line.get(mode, {}) for mode in ("default", "max-autotune")]
         error = f"{line['error']:.1e} / {line['eager_error']:.1e}" + ("" if line["right"] else " **wrong**") if "error" in line else ""
         graphs = ms(h, "graph_us") if h.get("graph_runs") else "none" if "graph_us" in h else ""
-        rows.append([line["model"], ms(h, "device_us") or missing(line, "henry"), graphs, ms(h, "call_there_us"), ms(h, "graph_call_there_us"), ms(h, "call_us"), f"{h['kernels']} + {h['extern']}" if h else "",
+        rows.append([line["model"], ms(h, "device_us") or missing(line, "henry"), graphs, ms(h, "graph_moved_us"), ms(h, "call_there_us"), ms(h, "graph_call_there_us"), ms(h, "call_us"), f"{h['kernels']} + {h['extern']}" if h else "",
                      number(h.get("cold_s")), number(h.get("warm_s")), ms(line, "eager_us"), *map(ms, modes), *(number(m.get("first_call_s"), ".1f") for m in modes), error])
-    return markdown(["model, bf16", "Henry ms", "CUDA graphs", "a call, tensors on the device", "the same, graphs", "call with copies", "kernels + calls", "cold s", "warm s", "eager ms",
+    return markdown(["model, bf16", "Henry ms", "CUDA graphs", "with other addresses each time", "a call, tensors on the device", "the same, graphs", "call with copies", "kernels + calls", "cold s", "warm s", "eager ms",
                      "torch.compile ms", "max-autotune ms", "its first call s", "max-autotune's", "error / eager's"], rows)
 
 

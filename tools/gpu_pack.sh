@@ -22,7 +22,7 @@ cp tests/source/{gpu,cuda_projects}.sh "$pack"/tests/source/
 cp -r tests/ops/cases "$pack"/tests/ops/
 cp -r tests/cli/data "$pack"/tests/cli/
 cp -r examples/data/digits "$pack"/examples/data/
-cp bench/gpu.sh bench/gpu_*.py bench/{make_models,training_memory}.py bench/table.py "$pack"/bench/
+cp bench/gpu.sh bench/gpu_*.py bench/{make_models,training_memory,table,picks}.py "$pack"/bench/
 cp -r "$shared"/models "$shared"/pt2-cases "$pack"/shared/ ||
     { echo "gpu-pack: no models in '$shared'; HENRY_TEST_MODELS names the folder that holds models/ and pt2-cases/" >&2; exit 1; }
 chmod -R u+w "$pack"
