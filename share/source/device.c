@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "base/trace.h"
+#include "ops/cpu/forms.h"
 #include "runtime/device/cuda.h"
 #include "runtime/device/rows.h"
 
@@ -23,6 +24,7 @@ typedef struct operation {
     hn_ext_call call;
     int64_t *params; /* that it was prepared for; NULL: it was not */
     hn_device_operation *own;
+    hn_ext_form form; /* that it was asked for */
     int who;
 } operation;
 
@@ -253,6 +255,19 @@ static hn_status prepare_call(model *m, operation *o) {
     return hn_ext_annotate(&o->call, ops->operations->prepare(m->device->dev, &o->call, &o->own));
 }
 
+/* In the form that it is asked for; a form that it cannot have here is left to the library. */
+static hn_status prepare_in_form(model *m, operation *o, const char *text) {
+    hn_status status = *text ? hn_ext_form_read(text, &o->form) : NULL;
+    if (*text && !status) {
+        o->call.form = &o->form;
+        status = prepare_call(m, o);
+        if (hn_status_code(status) != HN_UNSUPPORTED) return status;
+    }
+    hn_status_free(status);
+    o->call.form = NULL;
+    return prepare_call(m, o);
+}
+
 /* Whether it was prepared for such a call: an operand that begins at a place that depends on sizes
  * may have another alignment with the same parameters. */
 static bool is_prepared(const operation *o, const extern_facts *f, void *const *operands,
@@ -277,7 +292,7 @@ static int prepare(model *m, operation *o, const extern_facts *f, void *const *o
                             .threads = m->threads,
                             .team = &m->team};
     describe(o, f, operands);
-    hn_status status = prepare_call(m, o);
+    hn_status status = prepare_in_form(m, o, f->form);
     const hn_code code = hn_status_code(status);
     o->who = status ? KERNEL : LIBRARY;
     if (!status) return 0;

@@ -27,8 +27,12 @@ hn_bundle_call hn_bundle_call_by(const hn_bundle *b, const hnb_step *s, uint32_t
                                  const hnb_choice *choice, uint32_t variant) {
     if (choice) {
         const hnb_variant *v = &b->variants[choice->variants + variant];
-        if (s->kind == HNB_STEP_EXTERN)
-            return (hn_bundle_call){.arg_count = s->operand_count, .form = v->form};
+        if (s->kind == HNB_STEP_EXTERN) { /* a kernel of it is the same in all forms */
+            hn_bundle_call call = hn_bundle_call_by(b, s, target, NULL, 0);
+            call.arg_count = s->operand_count;
+            call.form = v->form;
+            return call;
+        }
         return (hn_bundle_call){v->kernel, &b->launches[v->launch], v->arg_count, v->form};
     }
     if (!s->launch_count) return (hn_bundle_call){.kernel = s->kernel};
@@ -41,8 +45,9 @@ hn_bundle_call hn_bundle_call_by(const hn_bundle *b, const hnb_step *s, uint32_t
 hn_bundle_call hn_bundle_call_of(const hn_bundle *b, uint32_t step, uint32_t target,
                                  uint32_t variant) {
     const hnb_step *s = &b->steps[step];
-    return hn_bundle_call_by(
-        b, s, target, s->launch_count ? NULL : hn_bundle_choice_find(b, step, target), variant);
+    const bool has_one = s->kind == HNB_STEP_KERNEL && s->launch_count;
+    return hn_bundle_call_by(b, s, target, has_one ? NULL : hn_bundle_choice_find(b, step, target),
+                             variant);
 }
 
 uint32_t hn_bundle_choice_pick(const hn_bundle *b, const hnb_choice *c, const int64_t *values,
@@ -86,12 +91,11 @@ static hn_status check_choice(const hn_bundle *b, const hnb_choice *c, uint32_t 
     return c->reserved ? CORRUPT("choice %u", i) : NULL;
 }
 
-/* An operation of the CPU is asked for a form where there is a choice. */
+/* An operation is asked for a form where there is a choice. */
 static bool has_choices(const hn_bundle *b, uint32_t step, uint32_t first) {
     const hnb_step *s = &b->steps[step];
     if (s->kind == HNB_STEP_KERNEL) return !s->launch_count;
-    return s->kind == HNB_STEP_EXTERN && s->device == HN_DEVICE_CPU && !s->kernel &&
-           first < b->choices_count && b->choices[first].step == step;
+    return s->kind == HNB_STEP_EXTERN && first < b->choices_count && b->choices[first].step == step;
 }
 
 /* A step has a choice for each target or for none, so those of a step follow each other. */
@@ -105,7 +109,8 @@ hn_status hn_bundle_check_variants(const hn_bundle *b) {
                 return CORRUPT("step %u has no launch and no choice of variants", k);
             HN_TRY(check_choice(b, &b->choices[i], i));
         }
-        if (b->variants[b->choices[i - targets].variants].kernel != b->steps[k].kernel)
+        if (b->steps[k].kind == HNB_STEP_KERNEL &&
+            b->variants[b->choices[i - targets].variants].kernel != b->steps[k].kernel)
             return CORRUPT("kernel of step %u", k);
     }
     return i < b->choices_count ? CORRUPT("choice %u is of no step with variants", i) : NULL;

@@ -106,8 +106,10 @@ static hn_status name_form(const hn_ext_form *form, hn_arena *arena, hn_form_nam
 hn_status hn_call_forms_list(const hn_variants_of *of, hn_arena *arena, hn_variants *out) {
     hn_ext_form all[HN_EXT_FORMS_MAX];
     const bool has_weights = of->call->kind == HN_EXTERN_MATMUL && is_constant(of, 2);
-    *out = (hn_variants){.count =
-                             hn_ext_forms_all(of->call->kind, has_weights, (int)of->threads, all)};
+    *out = (hn_variants){
+        .count = of->target->kind->device == HN_DEVICE_CPU
+                     ? hn_ext_forms_all(of->call->kind, has_weights, (int)of->threads, all)
+                     : hn_ext_forms_library(of->call->kind, all)};
     _Static_assert((int)HN_EXT_FORMS_MAX <= (int)HN_VARIANTS_MAX, "a list has room for all");
     const double ns = hn_call_time(of);
     for (uint32_t k = 0; k < out->count; k++) {
@@ -136,14 +138,25 @@ hn_status hn_call_form_named(const hn_variants_of *of, const hn_form_name *name,
 }
 
 /* Additions and bytes that one thread does in a nanosecond, roughly: only their sums over calls
- * matter. */
+ * matter. A GPU has units for products: of f32 two additions of each of its own count as one, of
+ * 16-bit floats sixteen. */
 static const double operations_each_ns = 50, bytes_each_ns = 10;
+enum { PRODUCTS_OF_F32 = 2, PRODUCTS_OF_HALVES = 16 };
+
+static double time_there(const hn_variants_of *of, const hn_work_record *work, double bytes) {
+    const hn_gpu_facts *facts = of->target->gpu;
+    const hn_buffer *result = buffer_of(of, 0);
+    const bool is_half = result && hn_dtype_facts(result->dtype)->size_bytes == 2;
+    const double rate = facts->ops_per_ns * (is_half ? PRODUCTS_OF_HALVES : PRODUCTS_OF_F32);
+    return facts->launch_ns + (double)work->operations / rate + bytes / facts->bytes_per_ns;
+}
 
 double hn_call_time(const hn_variants_of *of) {
     hn_work_record work;
     hn_call_record_of(of->program, of->call, &work);
     const double bytes = (double)(work.traffic.read_bytes + work.traffic.written_bytes),
                  threads = of->threads ? of->threads : 1;
+    if (of->target->kind->device != HN_DEVICE_CPU) return time_there(of, &work, bytes);
     return 1 + (double)work.operations / operations_each_ns / threads + bytes / bytes_each_ns;
 }
 
@@ -196,8 +209,11 @@ hn_status hn_call_subject_init(const hn_variants_of *of, const hn_ref_sizes *siz
     HN_NEW(arena, params, call->param_count + 1u);
     for (uint32_t k = 0; k < call->param_count; k++)
         HN_TRY(eval(of, sizes, call->params[k], &params[k]));
-    *out = (hn_call_subject){
-        .kind = call->kind, .params = params, .threads = of->threads ? (int)of->threads : 1};
+    const hn_target *target = of->target;
+    *out = (hn_call_subject){.kind = call->kind,
+                             .params = params,
+                             .threads = of->threads ? (int)of->threads : 1,
+                             .device = {.kind = target->kind->device, .number = target->device}};
     for (uint32_t k = 0; k < call->operand_count; k++) HN_TRY(describe_operand(of, sizes, k, out));
     return NULL;
 }

@@ -1,5 +1,5 @@
-/* call_forms.h: the forms of calls of operations on CPUs (ops/cpu/forms.h), as variants.h has those
- * of kernels: hn_variants_of.call is set. There is no model of what tells them apart: the same time
+/* call_forms.h: the forms of calls of operations (ops/cpu/forms.h), as variants.h has those of
+ * kernels: hn_variants_of.call is set. There is no model of what tells them apart: the same time
  * is expected of each. Only variants.c, variant_sizes.c and the tuner call this. */
 #ifndef HN_DRIVER_CALL_FORMS_H
 #define HN_DRIVER_CALL_FORMS_H

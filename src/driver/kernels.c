@@ -50,19 +50,32 @@ static hn_status print_kernel(hn_driver *d, hn_driver_level *level, const hn_ker
     return hn_status_annotate(status, "kernel of node '" HN_STR_FMT "'", HN_STR_ARG(origin->node));
 }
 
+/* Which form the call is to have; text that is there already stays. */
+static hn_status pick_call(hn_driver *d, const hn_driver_level *level, hn_item item,
+                           hn_arena *scratch, hn_kernel_code *out) {
+    hn_kernel_code picked = {0};
+    hn_status status = hn_driver_pick_call(d, level, item, scratch, &picked);
+    hn_arena_reset(scratch);
+    if (status || !picked.form) return status;
+    out->form = picked.form;
+    out->variant_count = picked.variant_count;
+    out->variants = picked.variants;
+    out->choice = picked.choice;
+    out->is_picked = picked.is_picked;
+    out->tuned = picked.tuned;
+    return NULL;
+}
+
 /* For a call that the device does, unless its library does not take it. */
 static hn_status print_operation(hn_driver *d, const hn_driver_level *level, hn_item item,
                                  hn_arena *scratch, hn_kernel_code *out) {
     const hn_target_kind *kind = level->target.kind;
     const hn_extern *call = d->program->items.items[item].ext;
-    if (kind->device == HN_DEVICE_CPU) {
-        HN_TRY(hn_driver_pick_call(d, level, item, scratch, out));
-        hn_arena_reset(scratch);
-        return NULL;
-    }
+    if (kind->device == HN_DEVICE_CPU) return pick_call(d, level, item, scratch, out);
     if (!kind->operation || !hn_operation_of(kind->limits->operations, d->program, call))
         return NULL;
-    return kind->operation(d->program, call, &d->arena, out);
+    HN_TRY(kind->operation(d->program, call, &d->arena, out));
+    return out->next ? NULL : pick_call(d, level, item, scratch, out);
 }
 
 /* Of equal kernels the first. */
@@ -89,7 +102,8 @@ static hn_status add_step(hn_driver *d, hn_driver_level *level, const hn_kernel_
     for (const hn_kernel_code *kernel = first; kernel && kernel->text.ptr; kernel = kernel->next) {
         HN_TRY(add_kernel(d, level, kernel, known, dumps));
         for (uint32_t v = 0; v < kernel->variant_count; v++)
-            HN_TRY(add_kernel(d, level, &kernel->variants[v], known, dumps));
+            if (kernel->variants[v].text.ptr) /* not: a form of a call */
+                HN_TRY(add_kernel(d, level, &kernel->variants[v], known, dumps));
     }
     return NULL;
 }

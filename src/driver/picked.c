@@ -21,11 +21,9 @@ hn_status hn_tunable_identify(hn_driver *d, const hn_target *target, const hn_ke
 hn_status hn_tunable_identify_call(hn_driver *d, const hn_target *target, hn_item call,
                                    hn_arena *arena, hn_tunable *out) {
     const hn_item_info *item = &d->program->items.items[call];
-    *out = (hn_tunable){.of = {.program = d->program,
-                               .call = item->ext,
-                               .target = target,
-                               .threads = hn_options_threads(&d->options)},
+    *out = (hn_tunable){.of = {.program = d->program, .call = item->ext, .target = target},
                         .name = d->graph->origins.items[item->origin].node};
+    if (target->kind->device == HN_DEVICE_CPU) out->of.threads = hn_options_threads(&d->options);
     return hn_kernel_identify(&out->of, arena, &out->id);
 }
 

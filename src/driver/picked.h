@@ -22,7 +22,7 @@ typedef struct hn_tunable {
 /* Without sizes and forms. Owns: lists live in `arena`. Errors: those of the planner. */
 hn_status hn_tunable_identify(hn_driver *d, const hn_target *target, const hn_kernel *kernel,
                               hn_arena *arena, hn_tunable *out) HN_MUST_USE;
-/* The same of a call of an operation on the CPU. */
+/* The same of a call of an operation. */
 hn_status hn_tunable_identify_call(hn_driver *d, const hn_target *target, hn_item call,
                                    hn_arena *arena, hn_tunable *out) HN_MUST_USE;
 /* Adds these. A kernel that is not tunable has the form that is expected to be the fastest, alone.

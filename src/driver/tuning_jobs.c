@@ -95,12 +95,15 @@ static hn_status add_kernel(listing *x, uint32_t level, const hn_step *step) {
     return complete(x, own);
 }
 
-/* A call on the CPU of an operation that has several forms. */
+/* A call of an operation that has several forms where it runs. */
 static bool is_tunable_call(const listing *x, uint32_t level, const hn_step *step) {
-    if (step->kind != HN_STEP_EXTERN || x->d->levels[level].target.kind->device != HN_DEVICE_CPU)
-        return false;
-    const hn_extern_kind kind = x->d->program->items.items[step->item].ext->kind;
-    return kind == HN_EXTERN_MATMUL || kind == HN_EXTERN_CONV || kind == HN_EXTERN_ATTENTION;
+    const hn_target_kind *target = x->d->levels[level].target.kind;
+    if (step->kind != HN_STEP_EXTERN) return false;
+    const hn_extern *call = x->d->program->items.items[step->item].ext;
+    if (call->kind == HN_EXTERN_MATMUL || call->kind == HN_EXTERN_CONV)
+        return target->device == HN_DEVICE_CPU ||
+               hn_operation_of(target->limits->operations, x->d->program, call);
+    return call->kind == HN_EXTERN_ATTENTION && target->device == HN_DEVICE_CPU;
 }
 
 static hn_status list_kernels(listing *x) {

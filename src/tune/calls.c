@@ -2,136 +2,150 @@
 #include "tune/calls.h"
 
 #include "base/checked.h"
-#include "tune/match.h"
 #include "tune/subject.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALIGNMENT = 64 };
 /* Of all operands together. */
 #define BYTES_MAX ((int64_t)1 << 31)
 
-typedef struct trial {
+/* What all forms have in common. */
+typedef struct setting {
     const hn_call_subject *s;
-    hn_team team;
+    hn_bench_arg args[HN_EXT_MAX_OPERANDS]; /* of the trial: operands that are there */
+    int64_t counts[HN_EXT_MAX_OPERANDS];    /* their elements */
+    uint32_t numbers[HN_EXT_MAX_OPERANDS];  /* per operand: its argument */
+    hn_bench_subject subject;
+    hn_trial trial;
     hn_ext_shared *shared;
-    void *memory[HN_EXT_MAX_OPERANDS];
-    uint8_t *expected[HN_EXT_MAX_OPERANDS]; /* of what is written */
     bool has_expected;
-} trial;
+} setting;
 
 /* A form of it. */
 typedef struct contender {
-    trial *t;
+    setting *t;
     hn_ext_call call;
+    hn_device_operation *own; /* NULL: the host does it */
     void *scratch;
-    bool is_prepared;
+    void *operands[HN_EXT_MAX_OPERANDS];
+    bool is_prepared, is_fresh; /* ... the memory is as it was made up */
 } contender;
 
 /* ---- memory ---- */
 
-static uint8_t *address_of(const trial *t, uint32_t operand) {
-    return (uint8_t *)t->memory[operand] + t->s->offset_bytes[operand];
-}
-
-static void fill(trial *t, uint32_t k) {
-    const hn_bench_arg arg = {.type = (hn_scalar_type)t->s->dtypes[k]};
-    hn_make_up(&arg, HN_MADE_SIGNED, k + 1, t->memory[k], (size_t)t->s->bytes[k]);
-}
-
-static hn_status make_operand(trial *t, uint32_t k) {
+static hn_status add_operand(setting *t, uint32_t k, int64_t *all) {
     const hn_call_subject *s = t->s;
-    const size_t bytes = hn_align_up((size_t)s->bytes[k] + 1, ALIGNMENT);
-    t->memory[k] = aligned_alloc(ALIGNMENT, bytes);
-    if (s->is_written[k]) t->expected[k] = malloc(bytes);
-    if (!t->memory[k] || (s->is_written[k] && !t->expected[k]))
-        return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for the operands of a call");
-    fill(t, k);
+    const uint32_t number = t->subject.arg_count++;
+    if (!hn_add_i64(*all, s->bytes[k], all) || *all > BYTES_MAX)
+        return HN_ERROR(HN_UNSUPPORTED, "the operands of the call are too large to be made up");
+    const int64_t each = (int64_t)hn_scalar_type_bytes((hn_scalar_type)s->dtypes[k]);
+    t->numbers[k] = number;
+    t->counts[number] = (s->bytes[k] - s->offset_bytes[k]) / each;
+    t->args[number] = (hn_bench_arg){.type = (hn_scalar_type)s->dtypes[k],
+                                     .rank = 1,
+                                     .sizes = &t->counts[number],
+                                     .offset_bytes = s->offset_bytes[k],
+                                     .access = s->is_written[k] ? HN_BENCH_WRITE : HN_BENCH_READ};
     return NULL;
 }
 
-static hn_status make_memory(trial *t) {
+static hn_status make_operands(setting *t) {
     int64_t all = 0;
     for (uint32_t k = 0; k < HN_EXT_MAX_OPERANDS; k++)
-        if (t->s->dtypes[k] && (!hn_add_i64(all, t->s->bytes[k], &all) || all > BYTES_MAX))
-            return HN_ERROR(HN_UNSUPPORTED, "the operands of the call are too large to be made up");
-    for (uint32_t k = 0; k < HN_EXT_MAX_OPERANDS; k++)
-        if (t->s->dtypes[k]) HN_TRY(make_operand(t, k));
+        if (t->s->dtypes[k]) HN_TRY(add_operand(t, k, &all));
+    t->subject.args = t->args;
+    t->subject.device = t->s->device;
+    t->subject.threads = t->s->threads;
+    HN_TRY(hn_trial_init(&t->trial, &t->subject));
+    HN_TRY(hn_trial_fill(&t->trial, HN_MADE_SIGNED));
     return hn_ext_shared_create(&t->shared);
 }
 
-static void trial_deinit(trial *t) {
-    hn_ext_shared_destroy(t->shared);
-    for (uint32_t k = 0; k < HN_EXT_MAX_OPERANDS; k++) free(t->memory[k]), free(t->expected[k]);
+static void *address_of(const setting *t, uint32_t operand) {
+    return hn_trial_address(&t->trial, t->numbers[operand]);
 }
 
 /* ---- one form ---- */
 
+static hn_status prepare_there(contender *c) {
+    hn_dev *dev = c->t->trial.dev;
+    const hn_device_operations *operations = dev->ops->operations;
+    if (!operations) return HN_ERROR(HN_UNSUPPORTED, "the device has no operations of its own");
+    HN_TRY(hn_ext_check(&c->call));
+    return hn_ext_annotate(&c->call, operations->prepare(dev, &c->call, &c->own));
+}
+
+static size_t scratch_bytes(const contender *c) {
+    return c->own ? c->t->trial.dev->ops->operations->scratch_bytes(c->own) : c->call.scratch_bytes;
+}
+
 static hn_status start(void *user) {
     contender *c = user;
     const hn_call_subject *s = c->t->s;
+    const bool is_host = c->t->trial.dev->facts.is_host;
     for (uint32_t k = 0; k < HN_EXT_MAX_OPERANDS; k++) {
         c->call.dtypes[k] = s->dtypes[k];
         c->call.is_constant[k] = s->is_constant[k];
         c->call.rooms[k] = (hn_ext_room){s->offset_bytes[k], s->bytes[k] - s->offset_bytes[k]};
-        if (s->dtypes[k] && s->is_constant[k]) c->call.operands[k] = address_of(c->t, k);
+        if (s->dtypes[k]) c->operands[k] = address_of(c->t, k);
+        if (s->is_constant[k]) c->call.operands[k] = c->operands[k];
     }
-    HN_TRY(hn_ext_prepare(&c->call));
+    HN_TRY(is_host ? hn_ext_prepare(&c->call) : prepare_there(c));
     c->is_prepared = true;
-    for (uint32_t k = 0; k < HN_EXT_MAX_OPERANDS; k++)
-        if (s->dtypes[k]) c->call.operands[k] = address_of(c->t, k);
-    if (!c->call.scratch_bytes) return NULL;
-    c->scratch = aligned_alloc(ALIGNMENT, hn_align_up(c->call.scratch_bytes, ALIGNMENT));
+    memcpy(c->call.operands, c->operands, sizeof c->operands);
+    const size_t bytes = scratch_bytes(c);
+    if (!bytes) return NULL;
+    c->scratch = hn_dev_alloc(c->t->trial.dev, bytes);
     return c->scratch ? NULL : HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a call");
 }
 
-static hn_status run(void *user) {
+/* What an earlier form has written is no result of this one. */
+static hn_status prepare(void *user) {
+    contender *c = user;
+    if (c->is_fresh) return NULL;
+    c->is_fresh = true;
+    return hn_trial_restore(&c->t->trial, true);
+}
+
+static hn_status give(void *user) {
     const contender *c = user;
-    return hn_ext_run(&c->call, c->scratch);
+    hn_trial *trial = &c->t->trial;
+    hn_device_fault fault;
+    if (!c->own) return hn_ext_run(&c->call, c->scratch);
+    return trial->dev->ops->operations->run(trial->queue, c->own, 0, c->operands, c->scratch,
+                                            &fault);
 }
 
-static void take_expected(trial *t) {
-    for (uint32_t k = 0; k < HN_EXT_MAX_OPERANDS; k++)
-        if (t->expected[k]) memcpy(t->expected[k], t->memory[k], (size_t)t->s->bytes[k]);
-    t->has_expected = true;
+static hn_status run(void *user) {
+    hn_status status = give(user);
+    return status ? status : hn_trial_finish(&((contender *)user)->t->trial);
 }
 
-static hn_status check_operand(const trial *t, uint32_t k) {
-    const hn_scalar_type type = (hn_scalar_type)t->s->dtypes[k];
-    hn_strbuf why;
-    hn_strbuf_init(&why);
-    hn_status status = NULL;
-    if (!hn_elements_match(type, t->memory[k], t->expected[k],
-                           t->s->bytes[k] / (int64_t)hn_scalar_type_bytes(type), &why))
-        status = HN_ERROR(HN_INTERNAL, "another form has another result: %s",
-                          why.ptr ? why.ptr : "no memory to say where");
-    hn_strbuf_deinit(&why);
-    return status;
+static hn_status run_timed(void *user, uint32_t calls, double *out_ns) {
+    return hn_trial_time(&((contender *)user)->t->trial, give, user, calls, out_ns);
 }
 
-/* What no form writes is as it was made up, in all of them; and the next form finds no results. */
+/* The first form that runs says what is right. */
 static hn_status check(void *user) {
-    trial *t = ((contender *)user)->t;
-    hn_status status = NULL;
-    if (!t->has_expected) take_expected(t);
-    for (uint32_t k = 0; k < HN_EXT_MAX_OPERANDS; k++) {
-        if (!t->expected[k]) continue;
-        if (!status) status = check_operand(t, k);
-        fill(t, k);
-    }
-    return status;
+    setting *t = ((contender *)user)->t;
+    if (t->has_expected) return hn_trial_check(&t->trial);
+    t->has_expected = true;
+    return hn_trial_take_expected(&t->trial);
 }
 
 static void contender_deinit(contender *c) {
-    if (c->is_prepared) hn_ext_release(&c->call);
-    free(c->scratch);
+    hn_dev *dev = c->t->trial.dev;
+    if (c->own) hn_dev_operation_release(dev, c->own);
+    else if (c->is_prepared) hn_ext_release(&c->call);
+    if (c->scratch) hn_dev_free(dev, c->scratch);
 }
 
 /* ---- the race ---- */
 
-static hn_status race(trial *t, const hn_bench_options *options, const hn_ext_form *forms,
+static hn_status race(setting *t, const hn_bench_options *options, const hn_ext_form *forms,
                       const char *const *names, uint32_t count, hn_bench_report **out) {
+    const bool has_clock = t->trial.dev->ops->event_time != NULL;
     hn_bench_candidate *candidates = calloc(count, sizeof *candidates);
     contender *contenders = calloc(count, sizeof *contenders);
     hn_status status = NULL;
@@ -143,15 +157,22 @@ static hn_status race(trial *t, const hn_bench_options *options, const hn_ext_fo
                                              .param_count = hn_ext_param_count(t->s->kind),
                                              .knows_rooms = true,
                                              .threads = t->s->threads,
-                                             .team = &t->team,
+                                             .team = &t->trial.team,
                                              .form = &forms[k],
                                              .shared = t->shared}};
-        candidates[k] = (hn_bench_candidate){
-            .name = names[k], .user = &contenders[k], .start = start, .run = run, .check = check};
+        candidates[k] = (hn_bench_candidate){.name = names[k],
+                                             .user = &contenders[k],
+                                             .start = start,
+                                             .prepare = prepare,
+                                             .run = run,
+                                             .run_timed = has_clock ? run_timed : NULL,
+                                             .check = check};
     }
     if (!status) status = hn_bench(options, candidates, count, out);
-    hn_team_end(&t->team);
-    for (uint32_t k = 0; contenders && k < count; k++) contender_deinit(&contenders[k]);
+    /* work that waits ends before what it uses goes */
+    hn_status_free(hn_trial_finish(&t->trial));
+    for (uint32_t k = 0; contenders && k < count; k++)
+        if (contenders[k].t) contender_deinit(&contenders[k]);
     free(contenders);
     free(candidates);
     return status;
@@ -160,10 +181,11 @@ static hn_status race(trial *t, const hn_bench_options *options, const hn_ext_fo
 hn_status hn_bench_call_forms(const hn_bench_options *options, const hn_call_subject *subject,
                               const hn_ext_form *forms, const char *const *names, uint32_t count,
                               hn_bench_report **out) {
-    trial t = {.s = subject, .team = {.limit = subject->threads}};
+    setting t = {.s = subject};
     *out = NULL;
-    hn_status status = make_memory(&t);
+    hn_status status = make_operands(&t);
     if (!status) status = race(&t, options, forms, names, count, out);
-    trial_deinit(&t);
+    hn_ext_shared_destroy(t.shared);
+    if (t.trial.subject) hn_trial_deinit(&t.trial);
     return status;
 }

@@ -1,5 +1,5 @@
-/* calls.h: which form of a call of an operation of the CPU (ops/cpu/forms.h) is the fastest, on
- * operands that are made up. */
+/* calls.h: which form of a call of an operation (ops/cpu/forms.h) is the fastest, on operands that
+ * are made up. */
 #ifndef HN_TUNE_CALLS_H
 #define HN_TUNE_CALLS_H
 
@@ -14,7 +14,8 @@ typedef struct hn_call_subject {
     uint8_t dtypes[HN_EXT_MAX_OPERANDS];
     bool is_constant[HN_EXT_MAX_OPERANDS], is_written[HN_EXT_MAX_OPERANDS];
     int64_t bytes[HN_EXT_MAX_OPERANDS], offset_bytes[HN_EXT_MAX_OPERANDS]; /* of its buffer */
-    int threads;                                                           /* 1 or more */
+    int threads;      /* of the CPU, 1 or more */
+    hn_device device; /* that does it */
 } hn_call_subject;
 
 /* Lets the forms race; names are for messages. A form that the call cannot have, or whose result is

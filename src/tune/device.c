@@ -45,12 +45,20 @@ void hn_tuning_device_host(const hn_tuning_code *code, int threads, hn_strbuf *o
     add_compiler(out, code);
 }
 
+static void add_libraries(const hn_dev *dev, hn_strbuf *out) {
+    char text[HN_TUNING_TEXT_MAX] = "";
+    const hn_device_operations *operations = dev->ops->operations;
+    if (operations && operations->identify) operations->identify(text, sizeof text);
+    if (*text) add(out, "libraries", text);
+}
+
 void hn_tuning_device_of(const hn_dev *dev, const hn_tuning_code *code, hn_strbuf *out) {
     const uint64_t gib = (dev->facts.memory_bytes + (UINT64_C(1) << 29)) >> 30;
     add(out, "kind", hn_device_name(dev->ops->kind));
     add(out, "name", dev->facts.name);
     add_number(out, "memory_GiB", (int64_t)gib);
     add(out, "driver", dev->facts.driver);
+    add_libraries(dev, out);
     add(out, "target", code->target);
     add_compiler(out, code);
 }

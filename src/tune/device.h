@@ -15,7 +15,8 @@ typedef struct hn_tuning_code {
 /* The CPU: its name, the level that kernels are for, the bytes of its vectors, its caches, and how
  * many threads run them. Errors latch in `out`. */
 void hn_tuning_device_host(const hn_tuning_code *code, int threads, hn_strbuf *out);
-/* Another device: its kind and name, its memory in GiB, its driver. */
+/* Another device: its kind and name, its memory in GiB, its driver, the libraries of its
+ * operations. */
 void hn_tuning_device_of(const hn_dev *dev, const hn_tuning_code *code, hn_strbuf *out);
 
 /* The device, which is opened. False, and nothing is appended, when this machine does not have it,

@@ -184,7 +184,8 @@ static hn_status run_launch(const entrant *e, const loaded *l) {
                                     : HN_ERROR(HN_INVALID_ARGUMENT, "an index is out of bounds");
 }
 
-static hn_status give(const entrant *e) {
+static hn_status give(void *user) {
+    const entrant *e = user;
     if (e->kernel->run) return e->kernel->run(e->kernel->user, e->args);
     for (uint32_t k = 0; k < e->count; k++) HN_TRY(run_launch(e, &e->launches[k]));
     return NULL;
@@ -201,36 +202,15 @@ static hn_status clean_up(const entrant *e, hn_status error) {
 /* By the clock of the host. */
 static hn_status run(void *user) {
     const entrant *e = user;
-    hn_status status = give(e);
+    hn_status status = give(user);
     if (!status && !e->trial->dev->facts.is_host) status = hn_trial_finish(e->trial);
     return clean_up(e, status);
-}
-
-static hn_status time_between(const hn_device_ops *ops, hn_event *begin, hn_event *end,
-                              double *out_ns) {
-    int64_t from, to;
-    HN_TRY(ops->event_time(begin, &from));
-    HN_TRY(ops->event_time(end, &to));
-    *out_ns = (double)(to - from);
-    return NULL;
 }
 
 /* By the clock of the device. */
 static hn_status run_timed(void *user, uint32_t calls, double *out_ns) {
     const entrant *e = user;
-    const hn_device_ops *ops = e->trial->dev->ops;
-    hn_queue *queue = e->trial->queue;
-    hn_event *begin = NULL, *end = NULL;
-    hn_status status = ops->record(queue, &begin);
-    for (uint32_t k = 0; k < calls && !status; k++) status = give(e);
-    if (!status) status = ops->record(queue, &end);
-    hn_status late = hn_trial_finish(e->trial);
-    if (status) hn_status_free(late);
-    else status = late;
-    if (!status) status = time_between(ops, begin, end, out_ns);
-    ops->event_free(begin);
-    ops->event_free(end);
-    return clean_up(e, status);
+    return clean_up(e, hn_trial_time(e->trial, give, user, calls, out_ns));
 }
 
 /* Before the first call: what an earlier form has written is no result of this one. */

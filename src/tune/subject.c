@@ -160,6 +160,31 @@ hn_status hn_trial_finish(hn_trial *t) {
     return fault.is_set ? HN_ERROR(HN_INVALID_ARGUMENT, "an index is out of bounds") : NULL;
 }
 
+static hn_status time_between(const hn_device_ops *ops, hn_event *begin, hn_event *end,
+                              double *out_ns) {
+    int64_t from, to;
+    HN_TRY(ops->event_time(begin, &from));
+    HN_TRY(ops->event_time(end, &to));
+    *out_ns = (double)(to - from);
+    return NULL;
+}
+
+hn_status hn_trial_time(hn_trial *t, hn_status (*give)(void *user), void *user, uint32_t calls,
+                        double *out_ns) {
+    const hn_device_ops *ops = t->dev->ops;
+    hn_event *begin = NULL, *end = NULL;
+    hn_status status = ops->record(t->queue, &begin);
+    for (uint32_t k = 0; k < calls && !status; k++) status = give(user);
+    if (!status) status = ops->record(t->queue, &end);
+    hn_status late = hn_trial_finish(t);
+    if (status) hn_status_free(late);
+    else status = late;
+    if (!status) status = time_between(ops, begin, end, out_ns);
+    ops->event_free(begin);
+    ops->event_free(end);
+    return status;
+}
+
 static hn_status put(hn_trial *t, const hn_subject_memory *m) {
     return m->initial == m->at ? NULL : t->dev->ops->copy_in(t->queue, m->at, m->initial, m->bytes);
 }

@@ -54,6 +54,11 @@ static inline bool hn_memory_needs_restore(const hn_subject_memory *m) {
 /* Waits for the device. Errors: invalid-argument for an index out of bounds; device. */
 hn_status hn_trial_finish(hn_trial *t) HN_MUST_USE;
 
+/* The time of so many calls of `give`, one behind the other, by the clock of the device, which has
+ * one. */
+hn_status hn_trial_time(hn_trial *t, hn_status (*give)(void *user), void *user, uint32_t calls,
+                        double *out_ns) HN_MUST_USE;
+
 /* Fills all memory, on the host and on the device; what is expected is the same. */
 hn_status hn_trial_fill(hn_trial *t, hn_made_up how) HN_MUST_USE;
 /* What kernels have changed is as before: all of it, or what they read and write. */

@@ -496,7 +496,7 @@ static hn_status add_forms(emitter *e, uint32_t step, hn_line *line) {
     bool is_asked = false;
     for (uint32_t t = 0; t < targets; t++)
         is_asked |= e->source->targets[t].kernels[step].form != NULL;
-    if (!is_asked || line->device != HN_DEVICE_CPU || line->kernel) return NULL;
+    if (!is_asked) return NULL;
     HN_NEW(e->scratch, choices, targets);
     for (uint32_t t = 0; t < targets; t++)
         HN_TRY(renumber_choice(e, &e->source->targets[t].kernels[step], &list, &choices[t]));

@@ -132,7 +132,7 @@ void hn_source_device_extern(source_printer *p, const hn_line *line) {
     hn_source_indent(p);
     hn_strbuf_puts(p->out, "if (for_kernel) {\n");
     p->depth++;
-    hn_source_device_kernel(p, line);
+    put_variant(p, line, 0, p->next_launch++); /* the kernel is the same in all forms */
     p->depth--;
     hn_source_indent(p);
     hn_strbuf_puts(p->out, "}\n");

@@ -195,7 +195,7 @@ hn_status hn_line_set_choices(hn_wrapper *w, hn_line *line, const hn_sym_choice 
 /* ---- forms of operations ---- */
 
 static bool may_have_forms(const hn_line *line) {
-    return line->kind == HN_LINE_EXTERN && line->device == HN_DEVICE_CPU && !line->kernel;
+    return line->kind == HN_LINE_EXTERN && (line->device != HN_DEVICE_CPU || !line->kernel);
 }
 
 static hn_status copy_text(hn_wrapper *w, hn_str text, hn_str *out) {
@@ -215,6 +215,18 @@ static hn_status add_form(hn_wrapper *w, const hn_line *line, hn_str form, hn_wv
     return NULL;
 }
 
+/* Launches of a kernel that is there besides. */
+static hn_status name_others(hn_wrapper *w, hn_line *line) {
+    hn_wlaunch *launches;
+    HN_NEW(w->arena, launches, w->target_count);
+    for (uint32_t t = 1; t < w->target_count; t++) {
+        launches[t - 1] = line->others[t - 1];
+        launches[t - 1].form = line->form;
+    }
+    line->others = launches;
+    return NULL;
+}
+
 hn_status hn_line_set_forms(hn_wrapper *w, hn_line *line, const hn_str *forms, uint32_t count,
                             const hn_sym_choice *choices) {
     hn_wvariant *variants;
@@ -222,6 +234,7 @@ hn_status hn_line_set_forms(hn_wrapper *w, hn_line *line, const hn_str *forms, u
     if (!count || count > HN_CHOICE_VARIANTS) return BAD("a call with %u forms", count);
     HN_NEW(w->arena, variants, count);
     HN_TRY(copy_text(w, forms[0], &line->form));
+    if (line->others) HN_TRY(name_others(w, line));
     for (uint32_t k = 1; k < count; k++) HN_TRY(add_form(w, line, forms[k], &variants[k - 1]));
     line->variants = variants;
     line->variant_count = count - 1;

@@ -18,7 +18,7 @@ enum { OK = 0, ALLOC_FAILED = 3, INVALID = 7, FAILED = 13, UNSUPPORTED = 15 };
 enum { R_32F = 0, R_64F = 1, R_16F = 2, R_16BF = 14 };
 enum { COMPUTE_32F = 68, COMPUTE_64F = 70, COMPUTE_TF32 = 77 };
 enum { HANDLE = 0x4c740001, LAYOUT, DESC, PREFERENCE, DEAD };
-enum { WORKSPACE = 512, MAGIC = 0x600d };
+enum { WORKSPACE = 512, MAGIC = 0x600d, CANDIDATES = 3 };
 
 static cublaslt_standin state;
 EXPORT cublaslt_standin *cublasLtStandin(void);
@@ -46,7 +46,8 @@ typedef struct algo {
     uint64_t magic;
     uint32_t align[4], bias_align;
     uint64_t workspace;
-    uint64_t rest[3];
+    uint32_t candidate;
+    uint32_t rest[5];
 } algo;
 _Static_assert(sizeof(algo) == 64, "as the real one");
 
@@ -268,11 +269,15 @@ int cublasLtMatmulAlgoGetHeuristic(void *handle, void *desc, void *a, void *b, v
     if (type == R_16F || type == R_16BF) NEED(p->schemes == 2);
     if (e->epilogue & 4) NEED(e->bias);
     const uint64_t workspace = p->workspace >= WORKSPACE ? WORKSPACE : 0;
-    results[0] = (result){.algo = {.magic = MAGIC, .workspace = workspace}, .workspace = workspace};
-    memcpy(results[0].algo.align, p->align, sizeof p->align);
-    results[0].algo.bias_align = align_of(e->bias);
+    const int count = wanted < CANDIDATES ? wanted : CANDIDATES;
+    for (int k = 0; k < count; k++) {
+        results[k] = (result){.algo = {.magic = MAGIC, .workspace = workspace, .candidate = k + 1u},
+                              .workspace = workspace};
+        memcpy(results[k].algo.align, p->align, sizeof p->align);
+        results[k].algo.bias_align = align_of(e->bias);
+    }
     state.choices++;
-    *out_count = 1;
+    *out_count = count;
     return OK;
 }
 
@@ -396,5 +401,6 @@ int cublasLtMatmul(void *handle, void *desc, const void *alpha, const void *a, v
     state.last_batch_count = p.of[3].batch_count;
     state.last_epilogue = e->epilogue;
     state.last_align_a = choice->align[0];
+    state.last_candidate = choice->candidate;
     return OK;
 }

@@ -13,7 +13,7 @@ typedef struct cublaslt_standin {
     uint32_t choices;            /* of the heuristic */
     /* of the last product */
     int compute_type, last_batch_count;
-    uint32_t last_epilogue, last_align_a;
+    uint32_t last_epilogue, last_align_a, last_candidate; /* from 1 */
     char misuse[160]; /* the first thing that a caller did wrong; "": nothing */
 } cublaslt_standin;
 

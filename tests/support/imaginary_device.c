@@ -398,6 +398,8 @@ static hn_status operation_prepare(hn_dev *dev, const hn_ext_call *call,
     hn_device_operation *o = calloc(1, sizeof *o);
     if (!o) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for an operation");
     o->call = *call;
+    o->call.form = NULL;
+    atomic_store(&imaginary.candidate, call->form ? call->form->candidate : -1);
     o->more_scratch = atomic_load(&imaginary.scratch);
     o->call.threads = 1;
     o->call.team = NULL;

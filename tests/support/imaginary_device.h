@@ -25,6 +25,7 @@ typedef struct imaginary_state {
     atomic_size_t memory_max; /* allocations beyond it fail; 0: no limit */
     atomic_uint open, queues, programs, events, operations; /* that are there now */
     atomic_uint launches, finishes, operation_runs;
+    atomic_int candidate; /* of the form that the last operation was asked for; -1: of none */
     atomic_uint kinds; /* of operations, that something was loaded for before a device was open */
 } imaginary_state;
 

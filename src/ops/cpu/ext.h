@@ -43,7 +43,7 @@ typedef struct hn_ext_room {
  * sizes suggest. Results differ by the order of sums. Which forms there are: forms.h. */
 typedef struct hn_ext_form {
     /* MATMUL: skinny, gemm. CONV: product, collected, depthwise, winograd, rows, gather. ATTENTION:
-     * few-queries, blocks. NULL: any. Static */
+     * few-queries, blocks. Of another device: library. NULL: any. Static */
     const char *kind;
     bool repacks; /* MATMUL: constant weights are packed in each call, not once for the module */
     enum {
@@ -55,6 +55,8 @@ typedef struct hn_ext_form {
     int64_t pass;  /* gemm: of k in one pass of the tiles, at most */
     int64_t block; /* skinny: columns of a task; blocks: keys */
     int tasks;     /* into how many work is cut at most */
+    int candidate; /* library: which one of its heuristic's list, from 2 on; what it has first it
+                      takes without being asked */
 } hn_ext_form;
 
 /* One bound extern call. The runtime fills everything but `state`, `scratch_bytes` and `impl`. */

@@ -1,89 +1,7 @@
-/* forms.c: see the header. */
+/* forms.c: which forms calls may have: see forms.h. */
 #include "ops/cpu/forms.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-/* ---- names ---- */
-
-static const char *const kinds[] = {"own",       "skinny",      "gemm",     "product",
-                                    "collected", "depthwise",   "winograd", "rows",
-                                    "gather",    "few-queries", "blocks"};
-static const char *const rows_words[] = {"", "in-place", "packed", "packed-by-each"};
-
-const char *hn_ext_form_kind(const hn_ext_form *form) { return form->kind ? form->kind : kinds[0]; }
-
-static void put(char *out, const char *format, long long value) {
-    const size_t at = strlen(out);
-    if (at && at + 1 < HN_EXT_FORM_TEXT) strcat(out, " ");
-    snprintf(out + strlen(out), HN_EXT_FORM_TEXT - strlen(out), format, value);
-}
-
-void hn_ext_form_print(const hn_ext_form *form, char out[HN_EXT_FORM_TEXT]) {
-    out[0] = 0;
-    if (form->repacks) put(out, "weights=each-call", 0);
-    if (form->rows) {
-        put(out, "rows=", 0);
-        strcat(out, rows_words[form->rows]);
-    }
-    if (form->pass) put(out, "pass=%lld", form->pass);
-    if (form->block) put(out, "block=%lld", form->block);
-    if (form->tasks) put(out, "tasks=%lld", form->tasks);
-}
-
-/* The number behind "NAME=" at the beginning of a word of `len` bytes; 0: it is none. */
-static int64_t number_of(const char *word, size_t len, const char *name) {
-    const size_t before = strlen(name);
-    char *end;
-    if (len <= before || strncmp(word, name, before) != 0) return 0;
-    const long long value = strtoll(word + before, &end, 10);
-    return end == word + len && value > 0 && value <= INT32_MAX ? value : 0;
-}
-
-static bool is_word(const char *word, size_t len, const char *name, const char *value) {
-    const size_t first = strlen(name);
-    return len == first + strlen(value) && strncmp(word, name, first) == 0 &&
-           strncmp(word + first, value, len - first) == 0;
-}
-
-static bool read_word(const char *word, size_t len, hn_ext_form *out) {
-    int64_t value;
-    if (is_word(word, len, "weights=", "each-call")) return out->repacks = true;
-    for (int k = HN_EXT_ROWS_IN_PLACE; k <= HN_EXT_ROWS_PACKED_BY_EACH; k++)
-        if (is_word(word, len, "rows=", rows_words[k])) return (out->rows = (unsigned)k) != 0;
-    if ((value = number_of(word, len, "pass="))) return (out->pass = value) != 0;
-    if ((value = number_of(word, len, "block="))) return (out->block = value) != 0;
-    if ((value = number_of(word, len, "tasks="))) return (out->tasks = (int)value) != 0;
-    return false;
-}
-
-hn_status hn_ext_form_parse(const char *kind, const char *parameters, hn_ext_form *out) {
-    *out = (hn_ext_form){.kind = NULL};
-    size_t k = 0;
-    while (k < sizeof kinds / sizeof *kinds && strcmp(kinds[k], kind) != 0) k++;
-    if (k == sizeof kinds / sizeof *kinds)
-        return HN_ERROR(HN_INVALID_ARGUMENT, "no form of an operation is called '%s'", kind);
-    if (k) out->kind = kinds[k];
-    while (*parameters) {
-        const size_t len = strcspn(parameters, " ");
-        if (!read_word(parameters, len, out))
-            return HN_ERROR(HN_INVALID_ARGUMENT, "a form '%s' has no parameter '%.*s'", kind,
-                            (int)len, parameters);
-        parameters += len;
-        parameters += *parameters == ' ';
-    }
-    return NULL;
-}
-
-hn_status hn_ext_form_read(const char *text, hn_ext_form *out) {
-    char kind[HN_EXT_FORM_TEXT];
-    const size_t len = strcspn(text, " ");
-    snprintf(kind, sizeof kind, "%.*s", (int)len, text);
-    return hn_ext_form_parse(kind, text + len + (text[len] == ' '), out);
-}
-
-/* ---- which there are ---- */
+enum { CANDIDATES = 8 }; /* of a library's heuristic */
 
 typedef struct list {
     hn_ext_form *items;
@@ -115,7 +33,10 @@ static void list_matmul(list *l, bool has_weights) {
 }
 
 static void list_conv(list *l) {
-    for (size_t k = 3; k <= 8; k++) add(l, (hn_ext_form){.kind = kinds[k]});
+    static const char *const kinds[] = {"product",  "collected", "depthwise",
+                                        "winograd", "rows",      "gather"};
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
+        add(l, (hn_ext_form){.kind = kinds[k]});
 }
 
 static void list_attention(list *l) {
@@ -132,6 +53,14 @@ uint32_t hn_ext_forms_all(hn_extern_kind kind, bool has_weights, int threads,
     if (kind == HN_EXTERN_CONV) list_conv(&l);
     if (kind == HN_EXTERN_ATTENTION) list_attention(&l);
     if (threads > 1) add(&l, (hn_ext_form){.tasks = 1});
+    return l.count;
+}
+
+uint32_t hn_ext_forms_library(hn_extern_kind kind, hn_ext_form out[HN_EXT_FORMS_MAX]) {
+    list l = {.items = out};
+    add(&l, (hn_ext_form){.kind = NULL});
+    if (kind != HN_EXTERN_MATMUL && kind != HN_EXTERN_CONV) return l.count;
+    for (int k = 2; k <= CANDIDATES; k++) add(&l, (hn_ext_form){.kind = "library", .candidate = k});
     return l.count;
 }
 

@@ -15,6 +15,7 @@
 /* What the heuristic was told and has said. */
 typedef struct choice {
     bool is_made;
+    uint32_t candidate;                              /* of its list, from 1 on */
     uint32_t align[HN_PRODUCT_MATRICES], bias_align; /* bytes */
     hn_lt_algo algo;
     size_t workspace_bytes;
@@ -27,7 +28,7 @@ typedef struct choice_key {
     uint8_t dtype;
     bool tf32;
     uint64_t workspace;
-    uint32_t align[HN_PRODUCT_MATRICES], bias_align;
+    uint32_t align[HN_PRODUCT_MATRICES], bias_align, candidate;
 } choice_key;
 
 struct hn_lt_known {
@@ -137,15 +138,20 @@ static hn_status set_preferences(const hn_lt_matmul *m, const choice *c, uint64_
 }
 
 static hn_status ask(const hn_lt_matmul *m, void *preference, choice *c) {
-    hn_lt_heuristic result = {.workspace_bytes = 0};
+    hn_lt_heuristic results[HN_LT_CANDIDATES_MAX] = {{.workspace_bytes = 0}};
     void *const *l = m->layouts;
     int count = 0;
     HN_TRY(LT(m, cublasLtMatmulAlgoGetHeuristic, m->handle, m->desc, l[HN_PRODUCT_A],
-              l[HN_PRODUCT_B], l[HN_PRODUCT_C], l[HN_PRODUCT_D], preference, 1, &result, &count));
-    if (!count) result.state = HN_LT_NOT_SUPPORTED;
-    HN_TRY(hn_cublaslt_status(m->lt, result.state, "cublasLtMatmulAlgoGetHeuristic"));
-    c->algo = result.algo;
-    c->workspace_bytes = result.workspace_bytes;
+              l[HN_PRODUCT_B], l[HN_PRODUCT_C], l[HN_PRODUCT_D], preference, (int)c->candidate,
+              results, &count));
+    if (c->candidate > 1 && count < (int)c->candidate)
+        return HN_ERROR(HN_UNSUPPORTED, "cuBLASLt has %d ways for the product, not %u", count,
+                        c->candidate);
+    hn_lt_heuristic *result = &results[c->candidate - 1];
+    if (!count) result->state = HN_LT_NOT_SUPPORTED;
+    HN_TRY(hn_cublaslt_status(m->lt, result->state, "cublasLtMatmulAlgoGetHeuristic"));
+    c->algo = result->algo;
+    c->workspace_bytes = result->workspace_bytes;
     c->is_made = true;
     return NULL;
 }
@@ -188,6 +194,7 @@ static void describe(const hn_lt_matmul *m, const hn_lt_options *options, const 
     out->workspace = options->workspace_bytes;
     memcpy(out->align, c->align, sizeof out->align);
     out->bias_align = c->bias_align;
+    out->candidate = c->candidate;
 }
 
 static bool find_choice(hn_lt_choices *all, const choice_key *key, choice *out) {
@@ -225,15 +232,17 @@ static hn_status choose_once(hn_lt_matmul *m, const hn_lt_options *options, choi
 
 static hn_status choose_aligned(hn_lt_matmul *m, const hn_lt_options *options) {
     choice *c = &m->aligned;
+    c->candidate = options->candidate ? options->candidate : 1;
     for (uint32_t k = 0; k < HN_PRODUCT_MATRICES; k++)
         c->align[k] = alignment_of(m, m->product.of[k].operand);
     c->bias_align = m->product.bias ? alignment_of(m, m->product.bias) : HN_ALIGN_MAX;
     return choose_once(m, options, c);
 }
 
-/* With the scratch memory that there is. */
+/* With the scratch memory that there is; the list is another one, of which the first is taken. */
 static hn_status choose_any(hn_lt_matmul *m) {
     choice *c = &m->any;
+    c->candidate = 1;
     for (uint32_t k = 0; k < HN_PRODUCT_MATRICES; k++) c->align[k] = m->elem_bytes;
     c->bias_align = m->elem_bytes;
     return choose(m, m->aligned.workspace_bytes, c);
@@ -263,6 +272,9 @@ hn_status hn_lt_matmul_create(const hn_cublaslt *lt, void *handle, const hn_lt_o
                               const hn_ext_call *call, hn_lt_matmul **out) {
     if (call->dtypes[0] < HN_F64 || call->dtypes[0] > HN_BF16)
         return HN_ERROR(HN_UNSUPPORTED, "cuBLASLt multiplies floats only");
+    if (options->candidate > HN_LT_CANDIDATES_MAX)
+        return HN_ERROR(HN_UNSUPPORTED, "cuBLASLt is asked for %d ways at most, not %u",
+                        HN_LT_CANDIDATES_MAX, options->candidate);
     hn_lt_matmul *m = calloc(1, sizeof *m);
     if (!m) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a product");
     m->lt = lt;

@@ -23,10 +23,15 @@ void hn_lt_choices_deinit(hn_lt_choices *c);
 typedef struct hn_lt_options {
     bool tf32;              /* f32 operands may be rounded to 11 bits first: several times faster */
     size_t workspace_bytes; /* at most */
+    uint32_t candidate;     /* of the heuristic's list, from 1 on; 0: the first */
     hn_lt_choices *choices; /* NULL: the heuristic is asked for each call */
 } hn_lt_options;
 
-/* Chooses how: the first of the library's heuristic. The CUDA context of `handle` (of
+/* The longest list that the heuristic is asked for. */
+enum { HN_LT_CANDIDATES_MAX = 32 };
+
+/* Chooses how: the first of the library's heuristic, or the candidate that the options name, which
+ * is unsupported where the list is shorter. The CUDA context of `handle` (of
  * cublasLtCreate) is current, here and in each run. Takes f32, f64, f16 and bf16; any strides that
  * are a matrix by rows or columns with up to one stride of batches, or a few calls of such; a bias
  * for each column or row; a residual, or a bias for each element, stored as the result; relu, and

@@ -19,6 +19,7 @@ typedef struct plan_key {
     hn_convolution conv;
     hn_dnn_tensors tensors;
     bool tf32;
+    uint32_t candidate;
     size_t workspace_max;
 } plan_key;
 
@@ -97,15 +98,11 @@ static void forget_unsupported(hn_dnn_builder *b) {
     if (hn_status_code(b->status) == HN_UNSUPPORTED) forget(b);
 }
 
-/* Whether there is a plan of a configuration. One that the library does not support after all, or
+/* Whether there is a plan of a configuration that is wanted. One that the library does not support after all, or
  * fails to load, is none: there are others. */
 static bool try_config(const hn_dnn_conv *c, plan *p, void *config, size_t workspace_max) {
     hn_dnn_builder *b = &p->b;
     int64_t bytes = 0;
-    if (!is_wanted(c, b, config)) {
-        forget(b);
-        return false;
-    }
     void *made = hn_dnn_make(b, HN_DNN_EXECUTION_PLAN);
     if (c->handle)
         hn_dnn_set(b, made, HN_DNN_EXECUTION_PLAN_HANDLE, HN_DNN_TYPE_HANDLE, 1, &c->handle);
@@ -126,8 +123,24 @@ static bool try_config(const hn_dnn_conv *c, plan *p, void *config, size_t works
     return true;
 }
 
-/* The first good one of a list of the heuristic's. */
-static void choose(const hn_dnn_conv *c, plan *p, void *graph, int mode, size_t workspace_max) {
+/* The number of the first configuration that makes a plan, or of the candidate, if it does; `count`
+ * for none. */
+static uint32_t pick_config(const hn_dnn_conv *c, plan *p, void *const *configs, uint32_t count) {
+    hn_dnn_builder *b = &p->b;
+    uint32_t wanted = 0;
+    for (uint32_t k = 0; k < count && !b->status; k++) {
+        const bool is_good = is_wanted(c, b, configs[k]);
+        if (!is_good) forget(b);
+        wanted += is_good;
+        if (!is_good || wanted < p->key.candidate) continue;
+        if (try_config(c, p, configs[k], p->key.workspace_max)) return k;
+        if (p->key.candidate) break;
+    }
+    return count;
+}
+
+/* One of a list of the heuristic's. */
+static void choose(const hn_dnn_conv *c, plan *p, void *graph, int mode) {
     hn_dnn_builder *b = &p->b;
     void *configs[CONFIGS_MAX] = {NULL}, *heuristic = hn_dnn_make(b, HN_DNN_ENGINEHEUR);
     hn_dnn_set(b, heuristic, HN_DNN_ENGINEHEUR_OPERATION_GRAPH, HN_DNN_TYPE_DESCRIPTOR, 1, &graph);
@@ -140,8 +153,7 @@ static void choose(const hn_dnn_conv *c, plan *p, void *graph, int mode, size_t 
     const int64_t count = hn_dnn_get(b, heuristic, HN_DNN_ENGINEHEUR_RESULTS,
                                      HN_DNN_TYPE_DESCRIPTOR, CONFIGS_MAX, configs);
     forget_unsupported(b); /* no heuristic for such graphs */
-    uint32_t k = 0;
-    while (k < count && !b->status && !try_config(c, p, configs[k], workspace_max)) k++;
+    const uint32_t k = pick_config(c, p, configs, count > 0 && !b->status ? (uint32_t)count : 0);
     for (uint32_t other = 0; other < CONFIGS_MAX; other++)
         if (other != k || !p->made) hn_dnn_drop(b, configs[other]);
     hn_dnn_drop(b, heuristic);
@@ -149,10 +161,10 @@ static void choose(const hn_dnn_conv *c, plan *p, void *graph, int mode, size_t 
 
 static hn_status make_plan(const hn_dnn_conv *c, plan *p) {
     static const int modes[] = {HN_DNN_HEUR, HN_DNN_HEUR_FALLBACK};
+    const uint32_t lists = p->key.candidate ? 1 : 2;
     p->b.dnn = c->dnn;
     void *graph = hn_dnn_graph(&p->b, &p->key.conv, &p->key.tensors, c->handle);
-    for (uint32_t k = 0; k < 2 && !p->b.status && !p->made; k++)
-        choose(c, p, graph, modes[k], p->key.workspace_max);
+    for (uint32_t k = 0; k < lists && !p->b.status && !p->made; k++) choose(c, p, graph, modes[k]);
     hn_status status = p->b.status;
     p->b.status = NULL;
     if (status || p->made) return status;
@@ -168,6 +180,7 @@ static void describe(const hn_dnn_conv *c, plan_key *out) {
     for (uint32_t k = 0; k < HN_CONVOLUTION_TENSORS; k++)
         out->tensors.align[k] = hn_align_of_operand(c->call, k, c->elem_bytes);
     out->tf32 = c->options.tf32;
+    out->candidate = c->options.candidate;
     out->workspace_max = c->options.workspace_bytes;
 }
 

@@ -16,6 +16,8 @@ typedef struct hn_dnn_plans {
 typedef struct hn_dnn_options {
     bool tf32;              /* f32 operands may be rounded to 11 bits first: several times faster */
     size_t workspace_bytes; /* at most */
+    /* of the good engines in the heuristic's list, from 1 on; 0: the first that makes a plan */
+    uint32_t candidate;
     /* Properties of a device (HN_DNN_DEVICEPROP) that plans are made for, in place of that of the
      * handle, which may be NULL then: for tests without a device. Such plans cannot run. */
     void *device;
@@ -23,7 +25,8 @@ typedef struct hn_dnn_options {
 } hn_dnn_options;
 
 /* Chooses how: the first plan of the library's heuristic that computes as f32 does, has its kernels
- * at hand and fits the workspace. The CUDA context of `handle` (of cudnnCreate) is current, here and
+ * at hand and fits the workspace, or the candidate that the options name, which is unsupported where
+ * there is none or it makes no plan. The CUDA context of `handle` (of cudnnCreate) is current, here and
  * in each run; one thread at a time uses the handle, also between calls of this header. Takes f32,
  * f16 and bf16, and what convolution.h describes. `call` was checked, and stays until `destroy`.
  * Errors: unsupported for other calls; device; out-of-memory. */

@@ -106,12 +106,21 @@ static bool allows_tf32(void) {
     return value && strcmp(value, "1") == 0;
 }
 
+/* Which way of its library's heuristic the call asks for; 0: the first. */
+static hn_status read_candidate(const hn_ext_call *call, uint32_t *out) {
+    const hn_ext_form *form = call->form;
+    *out = form ? (uint32_t)form->candidate : 0;
+    if (!form || !form->kind || strcmp(form->kind, "library") == 0) return NULL;
+    return HN_ERROR(HN_UNSUPPORTED, "there is no form '%s' on CUDA", form->kind);
+}
+
 /* ---- operations ---- */
 
 static hn_status prepare_matmul(cuda_libraries *l, const hn_ext_call *call,
                                 hn_device_operation *o) {
-    const hn_lt_options options = {
+    hn_lt_options options = {
         .tf32 = allows_tf32(), .workspace_bytes = LT_WORKSPACE_MAX, .choices = &l->choices};
+    HN_TRY(read_candidate(call, &options.candidate));
     if (!l->lt_state.handle) {
         hn_warn_once("run", "cublaslt", "cuBLASLt is not there: matrix products are slower: %s",
                      l->lt_state.missing);
@@ -121,8 +130,9 @@ static hn_status prepare_matmul(cuda_libraries *l, const hn_ext_call *call,
 }
 
 static hn_status prepare_conv(cuda_libraries *l, const hn_ext_call *call, hn_device_operation *o) {
-    const hn_dnn_options options = {
+    hn_dnn_options options = {
         .tf32 = allows_tf32(), .workspace_bytes = DNN_WORKSPACE_MAX, .plans = &l->plans};
+    HN_TRY(read_candidate(call, &options.candidate));
     if (!l->dnn_state.handle) {
         hn_warn_once("run", "cudnn", "cuDNN is not there: convolutions are slower: %s",
                      l->dnn_state.missing);
@@ -258,7 +268,23 @@ static void operations_load_early(uint32_t kinds) {
     if (kinds & 1u << HN_EXTERN_CONV) hn_cudnn_open_early();
 }
 
+/* Those that `prepare` would open. */
+static void operations_identify(char *out, size_t size) {
+    hn_cublaslt lt;
+    hn_cudnn dnn;
+    hn_status lt_status = hn_cublaslt_load(&lt), dnn_status = hn_cudnn_load(&dnn);
+    const size_t lt_version = lt_status ? 0 : lt.cublasLtGetVersion(),
+                 dnn_version = dnn_status ? 0 : dnn.cudnnGetVersion();
+    *out = 0;
+    if (lt_version) snprintf(out, size, "cuBLASLt %zu", lt_version);
+    const size_t len = strlen(out);
+    if (dnn_version) snprintf(out + len, size - len, "%scuDNN %zu", len ? " " : "", dnn_version);
+    hn_status_free(lt_status);
+    hn_status_free(dnn_status);
+}
+
 const hn_device_operations hn_cuda_operations = {
+    .identify = operations_identify,
     .load_early = operations_load_early,
     .prepare = operation_prepare,
     .scratch_bytes = operation_scratch_bytes,

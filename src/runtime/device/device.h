@@ -168,6 +168,9 @@ typedef struct hn_device_launch {
 /* The operations of henry/abi/extern_abi.h that a device has. A program calls one on the device if
  * its target says so (hn_operation in ir/loop.h). */
 typedef struct hn_device_operations {
+    /* The versions of its libraries, "cuBLASLt 130200 cuDNN 91002"; empty: there are none. Threads:
+     * any. NULL: it has no libraries. */
+    void (*identify)(char *out, size_t size);
     /* Loads what operations of these kinds want (1 << hn_extern_kind), as far as that needs no
      * open device: it takes long, and so does opening one. Threads: any. NULL: there is no such
      * thing. */

@@ -8,6 +8,8 @@
 #include "support/cublaslt_standin.h"
 #include "support/cuda_standin.h"
 #include "support/cudnn_standin.h"
+#include "tune/calls.h"
+#include "tune/device.h"
 #include "unit/harness.h"
 
 #include <dlfcn.h>
@@ -264,6 +266,79 @@ TEST(equal_operations_are_chosen_once) {
         end(&f);
         expect_nothing_left(&s);
     }
+}
+
+static const hn_ext_form forms[] = {{.kind = NULL},
+                                    {.kind = "library", .candidate = 2},
+                                    {.kind = "library", .candidate = 3},
+                                    {.kind = "library", .candidate = 4},
+                                    {.kind = "winograd"}};
+static const char *const names[] = {"own", "library candidate=2", "library candidate=3",
+                                    "library candidate=4", "winograd"};
+enum { FORMS = 5, FORMS_OF_PRODUCTS = 3 };
+
+TEST(an_operation_is_asked_for_a_form) {
+    standins s;
+    fixture f;
+    bool right = false;
+    if (!find(&s)) return;
+    EXPECT_OK(begin(&f, PRODUCT));
+    for (uint32_t k = 0; f.operation && k < FORMS; k++) {
+        hn_device_operation *o = NULL;
+        f.call.form = &forms[k];
+        hn_status status = f.ops->operations->prepare(f.dev, &f.call, &o);
+        EXPECT_INT(hn_status_code(status), k < FORMS_OF_PRODUCTS ? HN_OK : HN_UNSUPPORTED);
+        hn_status_free(status);
+        if (!o) continue;
+        hn_dev_operation_release(f.dev, f.operation);
+        f.operation = o;
+        EXPECT_OK(run(&f, &right));
+        EXPECT(right);
+        EXPECT_INT(s.lt->last_candidate, k + 1);
+    }
+    end(&f);
+    expect_nothing_left(&s);
+}
+
+/* Tuning compares them on the device. */
+TEST(forms_of_operations_race) {
+    const hn_bench_options quick = {.budget_ns = 5000000, .max_rounds = 8};
+    hn_call_subject subject = {.params = product, .threads = 1, .device = {HN_DEVICE_CUDA, 0}};
+    hn_bench_report *report = NULL;
+    standins s;
+    const int64_t bytes[] = {4 * M * N, 4 * M * K, 4 * K * N, 4 * N};
+    if (!find(&s)) return;
+    for (int k = 0; k < 4; k++) subject.dtypes[k] = HN_F32, subject.bytes[k] = bytes[k];
+    subject.is_written[0] = true;
+    for (uint32_t which = 0; which < CASES; which++) {
+        reset(&s);
+        subject.kind = cases[which].kind;
+        subject.params = cases[which].params;
+        EXPECT_OK(hn_bench_call_forms(&quick, &subject, forms, names, FORMS, &report));
+        for (uint32_t k = 0; report && k < FORMS; k++) {
+            const bool is_there = which == PRODUCT ? k < FORMS_OF_PRODUCTS : k == 0 || k == 2;
+            const bool is_out = report->results[k].state == HN_BENCH_DROPPED;
+            EXPECT_INT(is_out, !is_there);
+            EXPECT(is_out == (report->results[k].why && *report->results[k].why));
+        }
+        hn_bench_report_destroy(report);
+        report = NULL;
+        expect_nothing_left(&s);
+    }
+}
+
+/* What is the fastest depends on the libraries. */
+TEST(records_of_tuning_name_the_libraries) {
+    standins s;
+    hn_strbuf text;
+    if (!find(&s)) return;
+    hn_strbuf_init(&text);
+    EXPECT(hn_tuning_device_find((hn_device){HN_DEVICE_CUDA, 0},
+                                 &(hn_tuning_code){.target = "sm_90a"}, &text));
+    EXPECT(strstr(hn_strbuf_str(&text).ptr, "libraries=cuBLASLt ") &&
+           strstr(hn_strbuf_str(&text).ptr, " cuDNN "));
+    hn_strbuf_deinit(&text);
+    expect_nothing_left(&s);
 }
 
 /* What an operation has done is told when it is waited for, like what a kernel has. */

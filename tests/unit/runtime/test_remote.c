@@ -217,6 +217,46 @@ TEST(operations_that_the_device_refuses) {
     expect_nothing_left();
 }
 
+static const float weights[4] = {10, 20, 30, 40};
+
+/* A call of the device is asked for a form by its table; its kernel, where the device refuses it, has
+ * none. */
+#define FORMED                                                                                     \
+    "symbol size s0 in [1, 64] hint 2 buffer b1 : input f32[s0, 2] strides [2, 1] source 0 "       \
+    "buffer b2 : constant f32[2, 2] source 1 "                                                     \
+    "buffer b3 : output f32[2*s0] bytes(8*s0) " KERNELS                                            \
+    "input \"x\" : f32[s0, 2] strides [2, 1] in b1 "                                               \
+    "extern matmul or k9(out b3 f32, b1 f32, b2 f32, none, none) params [1, 1, 1, 1, s0, 2, 2, "   \
+    "0, 0, 0, 0, 2, 1, 0, 0, 0, 0, 2, 1, 0, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, "   \
+    "0, 0] extent(1) threads 1 form \"library candidate=3\" on opencl "                            \
+    "or form \"own\" or form \"library candidate=2\" choose [s0] else 1 [2 in [4, 7], 0 in "       \
+    "[8, none]] output tensor \"y\" : f32[s0, 2] strides [2, 1] in b3"
+
+TEST(operations_of_the_device_have_forms) {
+    static const struct {
+        int64_t rows;
+        int candidate;
+    } cases[] = {{2, 0}, {4, 2}, {8, 3}, {64, 3}, {1, 0}};
+    const fixture_weight weight = {"w", HN_INPUT_PARAMETER, HN_DTYPE_F32, 4, weights};
+    imaginary_reset();
+    for (int refused = 0; refused < 2; refused++) {
+        hn_module *m = load_weights(FORMED, &weight, 1, NULL);
+        if (!m) return;
+        atomic_store(&imaginary.refuses, refused);
+        for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+            float x[128] = {1, 2};
+            hn_tensor *in[1] = {F32(x, cases[k].rows, 2)}, *out[1] = {NULL};
+            EXPECT_OK(hn_module_run(m, in, 1, out, 1));
+            const float *y = out[0] ? hn_tensor_data(out[0]) : NULL;
+            EXPECT(y && y[0] == 10 + 2 * 30 && y[1] == 20 + 2 * 40);
+            if (!refused) EXPECT_INT(atomic_load(&imaginary.candidate), cases[k].candidate);
+            hn_tensor_release(in[0]), hn_tensor_release(out[0]);
+        }
+        hn_module_release(m);
+    }
+    expect_nothing_left();
+}
+
 /* Only the run knows that there are three true elements, not two. */
 TEST(an_operation_that_its_operands_make_impossible) {
     imaginary_reset();
@@ -244,7 +284,6 @@ TEST(an_operation_that_its_operands_make_impossible) {
     "buffer b1 : input f32[4] source 0 buffer b2 : constant f32[4] source 1 buffer b3 : output f32[4] bytes(16) " KERNELS \
     "input \"x\" : f32[4] strides [1] in b1 call k1(b1 f32, b2 f32, out b3 f32) extent(4) "                               \
     "output tensor \"y\" : f32[4] strides [1] in b3"
-static const float weights[4] = {10, 20, 30, 40};
 
 static float run_weighted(hn_module *m) {
     float x[4] = {1, 1, 1, 1}, y[4] = {NAN};

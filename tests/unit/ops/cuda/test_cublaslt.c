@@ -351,6 +351,42 @@ TEST(tf32_only_when_asked_for) {
     }
 }
 
+/* Of the stand-in's three. Each is chosen once for equal calls. */
+TEST(a_candidate_of_the_heuristic) {
+    hn_lt_choices choices;
+    product p;
+    void *args[OPERANDS];
+    uint8_t *scratch = aligned_alloc(256, 1024);
+    if (!open_library()) return;
+    hn_lt_choices_init(&choices);
+    rows(&p, HN_F32, 1, 5, 6, 7);
+    fill(&p);
+    run_reference(&p);
+    args_of(&p, args);
+    reset();
+    for (uint32_t k = 0; k < 8; k++) {
+        const hn_lt_options options = {
+            .workspace_bytes = 1 << 20, .candidate = k % 4, .choices = &choices};
+        hn_lt_matmul *m = NULL;
+        EXPECT_OK(hn_lt_matmul_create(&lt, handle, &options, &p.call, &m));
+        if (m) EXPECT_OK(hn_lt_matmul_run(m, args, scratch, NULL));
+        EXPECT_INT(standin->last_candidate, k % 4 ? k % 4 : 1);
+        hn_lt_matmul_destroy(m);
+    }
+    EXPECT_INT(standin->choices, 3);
+    for (uint32_t k = 4; k < 40; k += 29) {
+        const hn_lt_options options = {.candidate = k, .choices = &choices};
+        hn_lt_matmul *m = NULL;
+        EXPECT_ERROR(hn_lt_matmul_create(&lt, handle, &options, &p.call, &m), HN_UNSUPPORTED,
+                     k == 4 ? "cuBLASLt has 3 ways for the product, not 4" : "32 ways at most");
+    }
+    EXPECT_STR(standin->misuse, "");
+    EXPECT_INT(standin->objects, 1);
+    hn_lt_choices_deinit(&choices);
+    end(&p);
+    free(scratch);
+}
+
 /* Addresses that are less aligned than the program's memory are another choice, made once. */
 TEST(addresses_of_a_caller) {
     const hn_lt_options options = {.workspace_bytes = 1 << 20};

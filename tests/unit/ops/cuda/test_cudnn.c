@@ -51,6 +51,7 @@ typedef struct conv {
     int64_t at[OPERANDS];
     uint8_t *expected;
     bool tf32;
+    uint32_t candidate;
     uint64_t random;
 } conv;
 
@@ -176,7 +177,8 @@ static void run_reference(conv *c) {
 }
 
 static hn_status run_library(conv *c, uint32_t times) {
-    const hn_dnn_options options = {.tf32 = c->tf32, .workspace_bytes = 1 << 20};
+    const hn_dnn_options options = {
+        .tf32 = c->tf32, .workspace_bytes = 1 << 20, .candidate = c->candidate};
     hn_dnn_conv *made = NULL;
     void *args[OPERANDS];
     HN_TRY(hn_ext_check(&c->call));
@@ -202,6 +204,31 @@ static void expect_right(conv *c) {
 static const shape plain = {2, 8, 16, 1, {1, 7, 6}, {1, 3, 3}, 1, 1, 1};
 
 /* ---- what it is asked for ---- */
+
+/* Of the stand-in's engines two are never good; of the others two make no plan. */
+TEST(a_candidate_of_the_heuristic) {
+    static const struct {
+        uint32_t candidate;
+        int engine; /* -1: there is none */
+    } cases[] = {{0, CUDNN_STANDIN_TENSOR_CORE}, {1, -1}, {2, -1}, {3, CUDNN_STANDIN_TENSOR_CORE},
+                 {4, CUDNN_STANDIN_PLAIN},       {5, -1}};
+    if (!open_library()) return;
+    for (size_t k = 0; k < HN_COUNT_OF(cases); k++) {
+        conv c;
+        begin(&c, HN_F16, &plain, true);
+        c.candidate = cases[k].candidate;
+        fill(&c);
+        reset();
+        if (cases[k].engine < 0) {
+            EXPECT_ERROR(run_library(&c, 1), HN_UNSUPPORTED, "no good plan");
+            EXPECT_INT(standin->objects, 1);
+        } else {
+            expect_right(&c);
+            EXPECT_INT(standin->engine, cases[k].engine);
+        }
+        end(&c);
+    }
+}
 
 TEST(shapes_and_dtypes) {
     static const shape shapes[] = {
