@@ -143,11 +143,11 @@ typedef struct hn_compile_options {
      * differs in one parameter: forms within so many steps, of several parameters at once; at most
      * 4. 0, 1: it ends there. */
     int32_t tune_radius;
-    /* Forms that kernels are to have, whatever was measured or is expected, as "softmax=persistent;
-     * sum*=columns vectors=2" (docs/tuning.md): a kernel has the form of the first pattern that its
-     * name or one of its nodes matches. A pattern without a kernel is a warning. NULL: HENRY_FORM;
-     * "": none. Errors: not-found for a form that the kernel does not have, naming those that it
-     * has; invalid-argument */
+    /* Forms that kernels and calls of operations are to have, whatever was measured or is expected,
+     * as "softmax=persistent; linear*=skinny" (docs/tuning.md): a kernel or call has the form of the
+     * first pattern that its name or one of its nodes matches. A pattern that matches none is a
+     * warning. NULL: HENRY_FORM; "": none. Errors: not-found for a form that cannot be had, naming
+     * those that can; invalid-argument */
     const char *forms;
     /* called before the forms of a kernel are timed. NULL: no progress */
     hn_tune_progress_fn tune_progress;

@@ -217,3 +217,57 @@ hn_status hn_call_subject_init(const hn_variants_of *of, const hn_ref_sizes *siz
     for (uint32_t k = 0; k < call->operand_count; k++) HN_TRY(describe_operand(of, sizes, k, out));
     return NULL;
 }
+
+/* ---- whether a form can be had ---- */
+
+bool hn_call_form_is_kind(hn_str kind) {
+    hn_ext_form form;
+    hn_status status = read_form(&(hn_form_name){kind, HN_STR("")}, &form);
+    const bool is_one = !status;
+    hn_status_free(status);
+    return is_one;
+}
+
+static hn_status prepare(const hn_call_subject *s, const hn_ext_form *form, hn_ext_shared *shared) {
+    hn_ext_call call = {.kind = s->kind,
+                        .params = s->params,
+                        .param_count = hn_ext_param_count(s->kind),
+                        .knows_rooms = true,
+                        .threads = s->threads,
+                        .form = form,
+                        .shared = shared};
+    for (uint32_t k = 0; k < HN_EXT_MAX_OPERANDS; k++) {
+        call.dtypes[k] = s->dtypes[k];
+        call.rooms[k] = (hn_ext_room){s->offset_bytes[k], s->bytes[k] - s->offset_bytes[k]};
+    }
+    HN_TRY(hn_ext_prepare(&call));
+    hn_ext_release(&call);
+    return NULL;
+}
+
+static hn_status try_at_hints(const hn_variants_of *of, const hn_form_name *name, hn_arena *arena) {
+    hn_kernel_identity id;
+    hn_variant_sizes sizes;
+    hn_call_subject subject;
+    hn_ext_form form;
+    hn_ext_shared *shared;
+    HN_TRY(hn_call_identify(of, &id));
+    if (!id.is_tunable) return NULL; /* its sizes are known only as the program runs */
+    HN_TRY(hn_variant_sizes_list(of, &id, NULL, arena, &sizes));
+    const hn_ref_sizes first = hn_variant_sizes_at(&sizes, 0);
+    HN_TRY(hn_call_subject_init(of, &first, arena, &subject));
+    HN_TRY(read_form(name, &form));
+    HN_TRY(hn_ext_shared_create(&shared));
+    hn_status status = prepare(&subject, &form, shared);
+    hn_ext_shared_destroy(shared);
+    return status;
+}
+
+hn_status hn_call_form_try(const hn_variants_of *of, const hn_form_name *name, hn_arena *arena) {
+    if (of->target->kind->device != HN_DEVICE_CPU) return NULL;
+    hn_status status = try_at_hints(of, name, arena);
+    if (hn_status_code(status) != HN_UNSUPPORTED) return status;
+    hn_status told = HN_ERROR(HN_NOT_FOUND, "%s", hn_status_message(status));
+    hn_status_free(status);
+    return told;
+}

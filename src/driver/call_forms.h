@@ -19,6 +19,12 @@ hn_status hn_call_forms_list(const hn_variants_of *of, hn_arena *arena,
 /* Errors: not-found for a form that operations do not have. */
 hn_status hn_call_form_named(const hn_variants_of *of, const hn_form_name *name, hn_arena *arena,
                              hn_variant *out) HN_MUST_USE;
+/* Whether operations have a form of that kind, whatever they compute. */
+bool hn_call_form_is_kind(hn_str kind);
+/* Whether the host can do the call in that form, at the sizes that are expected; of a call of
+ * another device nothing is known. Errors: not-found, saying why not; out-of-memory. */
+hn_status hn_call_form_try(const hn_variants_of *of, const hn_form_name *name,
+                           hn_arena *arena) HN_MUST_USE;
 /* A rough guess at the time of a call at the hints, ns, by its operations and bytes: for sharing
  * out a budget. */
 double hn_call_time(const hn_variants_of *of);

@@ -3,6 +3,7 @@
 
 #include "base/compiler.h"
 #include "base/log.h"
+#include "driver/call_forms.h"
 #include "driver/multi.h"
 #include "driver/picked.h"
 #include "henry/version.h"
@@ -73,18 +74,56 @@ static bool matches(const hn_driver *d, const hn_kernel *kernel, hn_str pattern,
     return found;
 }
 
+static hn_str kind_of(hn_str form) {
+    const char *blank = memchr(form.ptr, ' ', form.len);
+    return (hn_str){form.ptr, blank ? (size_t)(blank - form.ptr) : form.len};
+}
+
+/* Kinds that only calls of operations have; of convolutions `rows` is a kind, too. */
+static bool is_of_calls(hn_str form) {
+    const hn_str kind = kind_of(form);
+    return hn_call_form_is_kind(kind) && !hn_str_eq(kind, HN_STR("rows"));
+}
+
+static hn_status note_name(hn_driver *d, uint32_t origin) {
+    return hn_strmap_put(&d->picks->forced.nodes,
+                         operation_of(d->graph->origins.items[origin].node), 1);
+}
+
 static hn_status find_rule(hn_driver *d, const hn_driver_level *level, const hn_kernel *kernel,
                            hn_arena *scratch, hn_forced_rule **out) {
     hn_forced *f = &d->picks->forced;
     hn_kernel_code code;
     HN_TRY(hn_target_print(&level->target, d->program, kernel, scratch, scratch, &code));
     for (uint32_t k = 0; k < f->count; k++) {
-        if (!matches(d, kernel, f->rules[k].pattern, code.name)) continue;
+        if (is_of_calls(f->rules[k].form) || !matches(d, kernel, f->rules[k].pattern, code.name))
+            continue;
         f->rules[k].is_used = true;
         *out = &f->rules[k];
         return NULL;
     }
-    return hn_strmap_put(&f->nodes, operation_of(d->graph->origins.items[kernel->origin].node), 1);
+    return note_name(d, kernel->origin);
+}
+
+static bool matches_call(const hn_driver *d, const hn_item_info *call, hn_str pattern) {
+    bool found = matches_node(d, pattern, call->origin);
+    for (uint32_t k = 0; k < call->ext->origins.count && !found; k++)
+        found = matches_node(d, pattern, call->ext->origins.items[k]);
+    return found;
+}
+
+static hn_status find_rule_of_call(hn_driver *d, const hn_item_info *call, hn_forced_rule **out) {
+    hn_forced *f = &d->picks->forced;
+    for (uint32_t k = 0; k < f->count; k++) {
+        const hn_str kind = kind_of(f->rules[k].form);
+        const bool is_meant = is_of_calls(f->rules[k].form) ||
+                              (call->ext->kind == HN_EXTERN_CONV && hn_call_form_is_kind(kind));
+        if (!is_meant || !matches_call(d, call, f->rules[k].pattern)) continue;
+        f->rules[k].is_used = true;
+        *out = &f->rules[k];
+        return NULL;
+    }
+    return note_name(d, call->origin);
 }
 
 /* ---- forms ---- */
@@ -103,9 +142,8 @@ static const struct {
 };
 
 static hn_form_name name_of(const hn_target *target, hn_str form) {
-    const char *blank = memchr(form.ptr, ' ', form.len);
-    hn_form_name name = {.name = {form.ptr, blank ? (size_t)(blank - form.ptr) : form.len}};
-    if (blank) name.parameters = trim((hn_str){blank, form.len - name.name.len});
+    hn_form_name name = {.name = kind_of(form)};
+    name.parameters = trim((hn_str){form.ptr + name.name.len, form.len - name.name.len});
     for (size_t k = 0; k < HN_COUNT_OF(aliases); k++) {
         const char *meant = target->cpu ? aliases[k].cpu : aliases[k].gpu;
         if (meant && hn_str_eq(name.name, hn_str_of(aliases[k].alias)))
@@ -161,6 +199,72 @@ hn_status hn_driver_force(hn_driver *d, const hn_driver_level *level, const hn_k
                               HN_STR_ARG(rule->form));
 }
 
+/* ---- calls ---- */
+
+/* Whether an item before has the same kind. */
+static bool is_known_kind(const hn_variants *all, uint32_t item) {
+    uint32_t k = 0;
+    while (k < item && !hn_str_eq(all->items[k].name.name, all->items[item].name.name)) k++;
+    return k < item;
+}
+
+/* What operations of this kind have there, each kind once. */
+static hn_status no_such_form(const hn_tunable *t, hn_str kind, hn_arena *scratch) {
+    hn_variants all;
+    hn_strbuf names;
+    HN_TRY(hn_call_forms_list(&t->of, scratch, &all));
+    hn_strbuf_init(&names);
+    for (uint32_t k = 0; k < all.count; k++)
+        if (!is_known_kind(&all, k))
+            hn_strbuf_printf(&names, "%s" HN_STR_FMT, k ? ", " : "",
+                             HN_STR_ARG(all.items[k].name.name));
+    hn_status status = hn_strbuf_status(&names);
+    if (!status)
+        status =
+            HN_ERROR(HN_NOT_FOUND,
+                     "no form '" HN_STR_FMT "' of the call '" HN_STR_FMT "'; it has " HN_STR_FMT,
+                     HN_STR_ARG(kind), HN_STR_ARG(t->name), HN_STR_ARG(hn_strbuf_str(&names)));
+    hn_strbuf_deinit(&names);
+    return status;
+}
+
+static hn_status check_kind(const hn_tunable *t, const hn_form_name *name, hn_arena *scratch) {
+    hn_variants all;
+    HN_TRY(hn_call_forms_list(&t->of, scratch, &all));
+    for (uint32_t k = 0; k < all.count; k++)
+        if (hn_str_eq(all.items[k].name.name, name->name)) return NULL;
+    return no_such_form(t, name->name, scratch);
+}
+
+static hn_status print_call(hn_driver *d, const hn_driver_level *level, const hn_tunable *t,
+                            hn_str form, hn_arena *scratch, hn_kernel_code *out) {
+    hn_choice_made made = {.table.head.variant_count = 1};
+    const hn_form_name name = {
+        .name = kind_of(form),
+        .parameters = trim((hn_str){form.ptr + kind_of(form).len, form.len - kind_of(form).len})};
+    hn_multi multi = {.names = &name, .table = &made.table};
+    HN_TRY(check_kind(t, &name, scratch));
+    HN_TRY(hn_call_form_try(&t->of, &name, scratch));
+    HN_TRY(hn_multi_print(&t->of, &multi, &d->arena, scratch, out));
+    out->is_forced = true;
+    return note(d, level, t, &name);
+}
+
+hn_status hn_driver_force_call(hn_driver *d, const hn_driver_level *level, hn_item call,
+                               hn_arena *scratch, hn_kernel_code *out, bool *out_is_forced) {
+    hn_forced_rule *rule = NULL;
+    hn_tunable t;
+    *out_is_forced = false;
+    if (!d->picks || !d->picks->forced.count) return NULL;
+    HN_TRY(find_rule_of_call(d, &d->program->items.items[call], &rule));
+    if (!rule) return NULL;
+    HN_TRY(hn_tunable_identify_call(d, &level->target, call, scratch, &t));
+    *out_is_forced = true;
+    return hn_status_annotate(print_call(d, level, &t, rule->form, scratch, out),
+                              "the form '" HN_STR_FMT "=" HN_STR_FMT "'", HN_STR_ARG(rule->pattern),
+                              HN_STR_ARG(rule->form));
+}
+
 /* ---- rules without a kernel ---- */
 
 enum { NAMES_MOST = 12 };
@@ -181,8 +285,8 @@ hn_status hn_driver_forced_end(hn_driver *d) {
     for (uint32_t k = 0; k < f->count && !status; k++)
         if (!f->rules[k].is_used)
             hn_log("tune", HN_LOG_WARN,
-                   "no kernel is left that the form '" HN_STR_FMT "=" HN_STR_FMT
-                   "' may be for; other kernels: " HN_STR_FMT,
+                   "no kernel or call is left that the form '" HN_STR_FMT "=" HN_STR_FMT
+                   "' may be for; others: " HN_STR_FMT,
                    HN_STR_ARG(f->rules[k].pattern), HN_STR_ARG(f->rules[k].form),
                    HN_STR_ARG(hn_strbuf_str(&names)));
     hn_strbuf_deinit(&names);

@@ -62,6 +62,7 @@ static hn_status pick_call(hn_driver *d, const hn_driver_level *level, hn_item i
     out->variants = picked.variants;
     out->choice = picked.choice;
     out->is_picked = picked.is_picked;
+    out->is_forced = picked.is_forced;
     out->tuned = picked.tuned;
     return NULL;
 }

@@ -275,9 +275,11 @@ hn_status hn_driver_pick_call(hn_driver *d, const hn_driver_level *level, hn_ite
                               hn_arena *scratch, hn_kernel_code *out) {
     hn_tunable t;
     bool is_known = false;
-    if (!has_records(d)) return NULL;
-    HN_TRY(hn_tunable_identify_call(d, &level->target, call, scratch, &t));
-    HN_TRY(pick(d, level, &t, d->program->items.items[call].origin, scratch, out, &is_known));
+    HN_TRY(hn_driver_force_call(d, level, call, scratch, out, &is_known));
+    if (!is_known && has_records(d)) {
+        HN_TRY(hn_tunable_identify_call(d, &level->target, call, scratch, &t));
+        HN_TRY(pick(d, level, &t, d->program->items.items[call].origin, scratch, out, &is_known));
+    }
     const bool decides_itself =
         !out->variant_count && out->form && strcmp(out->form, hn_call_form_own) == 0;
     if (decides_itself) *out = (hn_kernel_code){0};

@@ -165,7 +165,7 @@ static const option_row rows[] = {
      32, TOOL_MODEL},
     {"--form", NULL, OPTION_TEXT, COUNTS | TOOL_USE_REPORT | FINDS | TOOL_USE_CACHE, AT(forms),
      "PATTERN=FORM",
-     "the form that kernels of these names are to have: softmax=persistent, or several as in 'softmax=rows;sum*=columns vectors=2' (default: HENRY_FORM; docs/tuning.md)",
+     "the form that kernels and calls of these names are to have: softmax=persistent, or several as in 'softmax=rows;sum*=columns vectors=2' (default: HENRY_FORM; docs/tuning.md)",
      0, TOOL_MODEL},
     {"--again", NULL, OPTION_FLAG, TOOL_USE_TUNE, AT(again), NULL,
      "time kernels that records know, too", 0, TOOL_MODEL},

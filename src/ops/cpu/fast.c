@@ -24,6 +24,19 @@ static bool is_asked_for(const hn_ext_call *call, const char *kind) {
     return !call->form || !call->form->kind || strcmp(call->form->kind, kind) == 0;
 }
 
+/* Why nobody takes it: what all of them said. */
+static hn_status add_reason(hn_status all, hn_status one) {
+    if (!all || hn_status_code(one) != HN_UNSUPPORTED) {
+        hn_status_free(all);
+        return one;
+    }
+    hn_status both =
+        HN_ERROR(HN_UNSUPPORTED, "%s; %s", hn_status_message(all), hn_status_message(one));
+    hn_status_free(all);
+    hn_status_free(one);
+    return both;
+}
+
 /* The first of `list` (up to one without impl) that does not say unsupported. */
 static hn_status choose(hn_ext_call *call, const way *list) {
     choice *c = malloc(sizeof *c);
@@ -32,11 +45,10 @@ static hn_status choose(hn_ext_call *call, const way *list) {
     c->impl = NULL;
     for (; list->impl; list++) {
         if (!is_asked_for(call, list->kind)) continue;
-        hn_status_free(status);
         call->state = NULL;
         call->scratch_bytes = 0;
         c->impl = list->impl;
-        status = list->impl->prepare(call);
+        status = add_reason(status, list->impl->prepare(call));
         if (hn_status_code(status) != HN_UNSUPPORTED) break;
     }
     if (!c->impl) status = HN_ERROR(HN_UNSUPPORTED, "no form '%s'", call->form->kind);

@@ -75,18 +75,24 @@ static void check_at(hn_module *m, int64_t rows, const char *form) {
     hn_arena_deinit(&arena);
 }
 
+static hn_module *load_with(told_graph *x, const char *statements,
+                            const hn_compile_options *options) {
+    hn_compiled *compiled = NULL;
+    hn_module *module = NULL;
+    told_graph_begin(x, statements, "");
+    EXPECT_OK(hn_compile_graph(x->graph, x->service, options, &compiled));
+    EXPECT_OK(hn_compiled_load(compiled, &(hn_module_options){.threads = 1}, &module));
+    hn_compiled_release(compiled);
+    return module;
+}
+
 /* The program that these records give, loaded. */
 static hn_module *load(told_graph *x, const char *statements, const char *records, size_t len) {
     char path[] = "/tmp/henry_calls_XXXXXX";
     const hn_compile_options options = {.threads = 1, .tuning = path};
-    hn_compiled *compiled = NULL;
-    hn_module *module = NULL;
     const int fd = mkstemp(path);
     EXPECT(fd >= 0 && write(fd, records, len) == (ssize_t)len);
-    told_graph_begin(x, statements, "");
-    EXPECT_OK(hn_compile_graph(x->graph, x->service, &options, &compiled));
-    EXPECT_OK(hn_compiled_load(compiled, &(hn_module_options){.threads = 1}, &module));
-    hn_compiled_release(compiled);
+    hn_module *module = load_with(x, statements, &options);
     close(fd), unlink(path);
     return module;
 }
@@ -206,6 +212,61 @@ TEST(forms_are_timed) {
     for (uint32_t k = 0; k < r->kernels[0].form_count; k++)
         EXPECT(r->kernels[0].forms[k].samples > 0 || *r->kernels[0].forms[k].why);
     told_graph_end(&x);
+}
+
+/* ---- forms that the user names ---- */
+
+static void check_forced(const char *forms, const char *form) {
+    told_graph x;
+    hn_module *m =
+        load_with(&x, product, &(hn_compile_options){.threads = 1, .forms = forms, .tuning = ""});
+    check_at(m, 3, form);
+    check_at(m, 1000, form);
+    hn_module_release(m);
+    told_graph_end(&x);
+}
+
+TEST(a_call_has_the_form_that_the_user_names) {
+    check_forced("total=skinny block=256", "skinny block=256");
+    check_forced("mm=gemm;t*=gemm rows=packed pass=256", "gemm rows=packed pass=256");
+    check_forced("total=own;total=gemm", "");
+    check_forced("total=rows", ""); /* is for kernels */
+}
+
+/* Whatever records say. */
+TEST(what_the_user_names_decides_before_records) {
+    told t = {.ns = skinny_is_for_few_rows};
+    told_graph x;
+    hn_compile_options options = {.threads = 1, .forms = "total=gemm pass=512"};
+    tune(&x, product, &t, &options);
+    const hn_kernel_code *code = &x.d.levels[0].step_kernels[0];
+    EXPECT_STR(code->form, "gemm pass=512");
+    EXPECT(code->is_forced && !code->variant_count);
+    told_graph_end(&x);
+}
+
+static void refuse_forced(const char *statements, const char *forms, hn_code code,
+                          const char *message) {
+    told_graph x;
+    hn_compiled *compiled = NULL;
+    const hn_compile_options options = {.threads = 1, .forms = forms};
+    told_graph_begin(&x, statements, "");
+    EXPECT_ERROR(hn_compile_graph(x.graph, x.service, &options, &compiled), code, message);
+    hn_compiled_release(compiled);
+    told_graph_end(&x);
+}
+
+TEST(a_form_that_a_call_cannot_have_is_an_error) {
+    static const char conv[] =
+        "input user %x : f32[1, 4, 9, 9] \"x\"\n input user %w : f32[8, 4, 2, 2] \"w\"\n %y = "
+        "aten.convolution.default(%x, %w, none, [1, 1], [0, 0], [1, 1], false, [0, 0], 1) : "
+        "f32[1, 8, 8, 8] at \"conv2d\" \"m.py:1\"\n output user %y \"y\"";
+    refuse_forced(
+        product, "total=winograd", HN_NOT_FOUND,
+        "'total=winograd': no form 'winograd' of the call 'total'; it has own, skinny, gemm");
+    refuse_forced(product, "total=gemm width=3", HN_INVALID_ARGUMENT, "no parameter 'width=3'");
+    refuse_forced(conv, "conv2d=winograd", HN_NOT_FOUND, "no form 'winograd'");
+    refuse_forced(conv, "conv2d=gemm", HN_NOT_FOUND, "it has own, product, ");
 }
 
 TEST_MAIN

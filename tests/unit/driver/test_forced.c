@@ -139,7 +139,7 @@ TEST(a_pattern_without_a_kernel_is_a_warning) {
     EXPECT_OK(hn_log_sink_set(keep_line, &lines));
     check("layer_norm=rows;total=strips", "rows", "strips of columns");
     EXPECT_STR(hn_strbuf_str(&lines).ptr,
-               "no kernel is left that the form 'layer_norm=rows' may be for; other kernels: "
+               "no kernel or call is left that the form 'layer_norm=rows' may be for; others: "
                "softmax\n");
     EXPECT_OK(hn_log_sink_set(NULL, NULL));
     hn_strbuf_deinit(&lines);
