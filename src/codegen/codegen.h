@@ -45,7 +45,9 @@ typedef struct hn_kernel_code {
     hn_form_record record; /* of its form; zeros of an operation */
     const char *form;      /* what tells it from other forms of the kernel; NULL: its shape */
     /* Kernels of other forms that do the same, of a kernel of the schedule: `choice`, of one
-     * variant more, says at which sizes which of them runs. 0: this one does at all sizes. */
+     * variant more, says at which sizes which of them runs. 0: this one does at all sizes. Of a
+     * call of an operation they are the forms that it is asked for, without a text; a kernel of it
+     * is the same in all. */
     uint32_t variant_count;
     struct hn_kernel_code *variants;
     const hn_sym_choice *choice;

@@ -95,6 +95,14 @@ hn_status hn_call_identify(const hn_variants_of *of, hn_kernel_identity *out) {
 
 /* ---- forms ---- */
 
+bool hn_call_is_tunable(const hn_variants_of *of) {
+    const hn_target_kind *kind = of->target->kind;
+    if (of->call->kind == HN_EXTERN_MATMUL || of->call->kind == HN_EXTERN_CONV)
+        return kind->device == HN_DEVICE_CPU ||
+               hn_operation_of(kind->limits->operations, of->program, of->call);
+    return of->call->kind == HN_EXTERN_ATTENTION && kind->device == HN_DEVICE_CPU;
+}
+
 static hn_status name_form(const hn_ext_form *form, hn_arena *arena, hn_form_name *out) {
     char text[HN_EXT_FORM_TEXT];
     hn_ext_form_print(form, text);

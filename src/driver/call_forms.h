@@ -10,6 +10,8 @@
 
 /* The name of the form that an operation chooses by itself. */
 extern const char hn_call_form_own[];
+/* Whether the operation has several forms where it runs. */
+bool hn_call_is_tunable(const hn_variants_of *of);
 /* Of what the call is to compute and in which layout, whatever sizes are expected. */
 hn_status hn_call_identify(const hn_variants_of *of, hn_kernel_identity *out) HN_MUST_USE;
 /* All of them, with the time that is expected at the hints; the first is what the operation decides

@@ -97,14 +97,18 @@ static hn_status add_kernel(hn_driver *d, hn_driver_level *level, const hn_kerne
     return NULL;
 }
 
+/* Variants of a kernel have a text each; forms of a call have none. */
+static uint32_t texts_of_variants(const hn_kernel_code *kernel) {
+    return kernel->variant_count && kernel->variants[0].text.ptr ? kernel->variant_count : 0;
+}
+
 /* Those of a step, if there are any, with their variants. */
 static hn_status add_step(hn_driver *d, hn_driver_level *level, const hn_kernel_code *first,
                           hn_strmap *known, bool dumps) {
     for (const hn_kernel_code *kernel = first; kernel && kernel->text.ptr; kernel = kernel->next) {
         HN_TRY(add_kernel(d, level, kernel, known, dumps));
-        for (uint32_t v = 0; v < kernel->variant_count; v++)
-            if (kernel->variants[v].text.ptr) /* not: a form of a call */
-                HN_TRY(add_kernel(d, level, &kernel->variants[v], known, dumps));
+        for (uint32_t v = 0; v < texts_of_variants(kernel); v++)
+            HN_TRY(add_kernel(d, level, &kernel->variants[v], known, dumps));
     }
     return NULL;
 }
@@ -288,7 +292,7 @@ static void place_steps(hn_driver *d, hn_driver_level *level) {
         for (hn_kernel_code *kernel = &level->step_kernels[k]; kernel && kernel->text.ptr;
              kernel = kernel->next) {
             kernel->object = unit_of(level, kernel);
-            for (uint32_t v = 0; v < kernel->variant_count; v++)
+            for (uint32_t v = 0; v < texts_of_variants(kernel); v++)
                 kernel->variants[v].object = unit_of(level, &kernel->variants[v]);
         }
 }

@@ -35,13 +35,16 @@ hn_status hn_multi_print_form(const hn_target *target, const hn_variant *variant
     return name_form(&variant->name, arena, out);
 }
 
+static hn_status make_code(maker *m, const hn_variant *variant, hn_kernel_code *out) {
+    if (m->of->call) return name_form(&variant->name, m->arena, out);
+    return hn_multi_print_form(m->of->target, variant, m->arena, m->scratch, out);
+}
+
 static hn_status add(maker *m, uint32_t variant) {
     hn_variant found;
     if (m->numbers[variant] != MISSING) return NULL;
     HN_TRY(hn_variant_named(m->of, &m->multi->names[variant], m->scratch, &found));
-    hn_kernel_code *code = &m->codes[m->count];
-    HN_TRY(m->of->call ? name_form(&found.name, m->arena, code)
-                       : hn_multi_print_form(m->of->target, &found, m->arena, m->scratch, code));
+    HN_TRY(make_code(m, &found, &m->codes[m->count]));
     m->numbers[variant] = m->count++;
     return NULL;
 }
@@ -80,12 +83,15 @@ static hn_status make_choice(maker *m, hn_sym_choice *out) {
     return NULL;
 }
 
-/* Forms whose code is the same are one. */
+/* Of kernels, whose code is the same; of calls, whose name is. */
+static bool is_same(const maker *m, const hn_kernel_code *a, const hn_kernel_code *b) {
+    if (m->of->call) return strcmp(a->form, b->form) == 0;
+    return memcmp(&a->digest, &b->digest, sizeof a->digest) == 0 && a->grain == b->grain;
+}
+
 static bool is_there(const maker *m, const hn_kernel_code *code) {
     for (uint32_t k = 0; k < m->count; k++)
-        if (memcmp(&m->codes[k].digest, &code->digest, sizeof code->digest) == 0 &&
-            m->codes[k].grain == code->grain)
-            return true;
+        if (is_same(m, &m->codes[k], code)) return true;
     return false;
 }
 
@@ -94,7 +100,7 @@ static hn_status add_extras(maker *m, hn_sym_choice *choice) {
         hn_variant found;
         HN_TRY(hn_variant_named(m->of, &m->multi->extras[k], m->scratch, &found));
         hn_kernel_code *code = &m->codes[m->count];
-        HN_TRY(hn_multi_print_form(m->of->target, &found, m->arena, m->scratch, code));
+        HN_TRY(make_code(m, &found, code));
         m->count += !is_there(m, code);
     }
     choice->head.variant_count = m->count;

@@ -166,10 +166,11 @@ static hn_status choose_over_sizes(const hn_tunable *t, const hn_tuning_list *re
 /* What a tuning of the program may choose among where it runs. */
 static void add_shipped(hn_driver *d, const hn_tunable *t, hn_multi *multi) {
     const int32_t most = HN_OPT(&d->options, forms_shipped);
-    if (most < 2 || t->of.call) return; /* all forms of a call are where it runs */
+    if (most < 2) return;
     multi->extras = t->names;
     multi->extra_count = t->set.count;
-    multi->most = (uint32_t)most;
+    /* all forms of a call are where it runs, and none takes room */
+    multi->most = t->of.call ? HN_CHOICE_VARIANTS : (uint32_t)most;
 }
 
 /* Without a record: the forms that are expected to be the fastest run. */
@@ -271,15 +272,34 @@ hn_status hn_driver_pick(hn_driver *d, const hn_driver_level *level, const hn_ke
     return ship(d, level, kernel, scratch, out, out_is_known);
 }
 
-hn_status hn_driver_pick_call(hn_driver *d, const hn_driver_level *level, hn_item call,
+/* The same of a call: it decides by itself. */
+static hn_status ship_call(hn_driver *d, hn_tunable *t, hn_arena *scratch, hn_kernel_code *out) {
+    hn_choice_made made = {0};
+    hn_multi multi = {.names = &t->planned.name, .table = &made.table};
+    if (!t->id.is_tunable || !hn_call_is_tunable(&t->of)) return NULL;
+    HN_TRY(hn_tunable_complete(t, scratch));
+    choose_one(&made);
+    add_shipped(d, t, &multi);
+    return hn_multi_print(&t->of, &multi, &d->arena, scratch, out);
+}
+
+static hn_status pick_or_ship(hn_driver *d, const hn_driver_level *level, hn_item call,
                               hn_arena *scratch, hn_kernel_code *out) {
+    const bool ships = HN_OPT(&d->options, forms_shipped) > 1;
     hn_tunable t;
     bool is_known = false;
-    HN_TRY(hn_driver_force_call(d, level, call, scratch, out, &is_known));
-    if (!is_known && has_records(d)) {
-        HN_TRY(hn_tunable_identify_call(d, &level->target, call, scratch, &t));
+    if (!has_records(d) && !ships) return NULL;
+    HN_TRY(hn_tunable_identify_call(d, &level->target, call, scratch, &t));
+    if (has_records(d))
         HN_TRY(pick(d, level, &t, d->program->items.items[call].origin, scratch, out, &is_known));
-    }
+    return is_known || !ships ? NULL : ship_call(d, &t, scratch, out);
+}
+
+hn_status hn_driver_pick_call(hn_driver *d, const hn_driver_level *level, hn_item call,
+                              hn_arena *scratch, hn_kernel_code *out) {
+    bool is_forced = false;
+    HN_TRY(hn_driver_force_call(d, level, call, scratch, out, &is_forced));
+    if (!is_forced) HN_TRY(pick_or_ship(d, level, call, scratch, out));
     const bool decides_itself =
         !out->variant_count && out->form && strcmp(out->form, hn_call_form_own) == 0;
     if (decides_itself) *out = (hn_kernel_code){0};

@@ -3,6 +3,7 @@
 #include "driver/tuning.h"
 
 #include "base/log.h"
+#include "driver/call_forms.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -95,15 +96,12 @@ static hn_status add_kernel(listing *x, uint32_t level, const hn_step *step) {
     return complete(x, own);
 }
 
-/* A call of an operation that has several forms where it runs. */
 static bool is_tunable_call(const listing *x, uint32_t level, const hn_step *step) {
-    const hn_target_kind *target = x->d->levels[level].target.kind;
     if (step->kind != HN_STEP_EXTERN) return false;
-    const hn_extern *call = x->d->program->items.items[step->item].ext;
-    if (call->kind == HN_EXTERN_MATMUL || call->kind == HN_EXTERN_CONV)
-        return target->device == HN_DEVICE_CPU ||
-               hn_operation_of(target->limits->operations, x->d->program, call);
-    return call->kind == HN_EXTERN_ATTENTION && target->device == HN_DEVICE_CPU;
+    const hn_variants_of of = {.program = x->d->program,
+                               .call = x->d->program->items.items[step->item].ext,
+                               .target = &x->d->levels[level].target};
+    return hn_call_is_tunable(&of);
 }
 
 static hn_status list_kernels(listing *x) {

@@ -169,14 +169,15 @@ static void judge(const maker *m, uint32_t sample, cell *out) {
     }
 }
 
-/* By all samples together. */
+/* By all samples together; what will do at a sample costs nothing there. */
 static hn_status choose_fallback(maker *m) {
     double best = INFINITY;
     m->fallback = m->t->fallback;
     for (uint32_t v = 0; v < m->t->variant_count; v++) {
         double cost = 0;
         if (!is_general(m->t, v)) continue;
-        for (uint32_t k = 0; k < m->t->sample_count; k++) cost += m->samples[k].cost[v];
+        for (uint32_t k = 0; k < m->t->sample_count; k++)
+            if (!(m->samples[k].fit >> v & 1)) cost += m->samples[k].cost[v];
         if (m->t->fallback == HN_CHOICE_ANY && cost < best) best = cost, m->fallback = v;
     }
     if (m->fallback == HN_CHOICE_ANY || !is_general(m->t, m->fallback))

@@ -13,6 +13,7 @@
 #include "henry/version.h"
 #include "runtime/module_impl.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,6 +28,10 @@ typedef struct job {
         uint32_t count, cap;
     } choices;                 /* of the bundle, of all of them */
     hn_bench_report **reports; /* per sample; NULL: it was not timed */
+    struct {
+        const hn_tuning_record **items;
+        uint32_t count, cap;
+    } records; /* of the samples that were timed */
 } job;
 
 typedef struct tuning {
@@ -80,10 +85,8 @@ static hn_status add_choice(tuning *t, uint32_t number) {
     return NULL;
 }
 
-/* Calls of operations are timed with the model: a bundle asks for few of their forms. */
 static bool is_wanted(const tuning *t, const hnb_choice *choice) {
-    return choice->target == t->m->target && choice->head.variant_count > 1 &&
-           t->m->view.steps[choice->step].kind == HNB_STEP_KERNEL;
+    return choice->target == t->m->target && choice->head.variant_count > 1;
 }
 
 static hn_status list_jobs(tuning *t) {
@@ -91,7 +94,7 @@ static hn_status list_jobs(tuning *t) {
     for (uint32_t k = 0; k < b->choices_count; k++)
         if (is_wanted(t, &b->choices[k])) HN_TRY(add_choice(t, k));
     if (t->jobs.count) return NULL;
-    return HN_ERROR(HN_UNSUPPORTED, "no kernel of the program has several forms to choose among; "
+    return HN_ERROR(HN_UNSUPPORTED, "nothing in the program has several forms to choose among; "
                                     "compile the model with --forms N (forms_shipped)");
 }
 
@@ -101,22 +104,41 @@ static const char *node_of(const job *j) {
     return hn_bundle_text(j->s.b, j->s.b->origins[j->s.step->origin].node);
 }
 
-static hn_status race(tuning *t, job *j, uint32_t sample, int64_t budget_ns) {
-    hn_bench_options options = t->bench ? *t->bench : (hn_bench_options){.budget_ns = 0};
+static hn_device device_of(const tuning *t, hn_device_kind kind) {
+    return (hn_device){.kind = kind, .number = hn_places_number_of(t->m, kind)};
+}
+
+static hn_status race_kernels(tuning *t, const job *j, const hn_bench_options *options,
+                              hn_arena *scratch, hn_bench_report **out) {
     hn_bench_subject subject;
     hn_bench_kernel *kernels;
+    HN_TRY(hn_shipped_subject(&j->s, scratch, &subject, &kernels));
+    subject.device = device_of(t, t->m->device->ops->kind);
+    subject.threads = t->m->threads;
+    return hn_bench_kernels(options, &subject, kernels, j->s.choice->head.variant_count, out);
+}
+
+static hn_status race_calls(tuning *t, const job *j, const hn_bench_options *options,
+                            hn_arena *scratch, hn_bench_report **out) {
+    hn_call_subject subject;
+    hn_ext_form *forms;
+    const char **names;
+    HN_TRY(hn_shipped_call(&j->s, scratch, &subject, &forms, &names));
+    subject.device = device_of(t, (hn_device_kind)j->s.step->device);
+    subject.threads = t->m->threads;
+    return hn_bench_call_forms(options, &subject, forms, names, j->s.choice->head.variant_count,
+                               out);
+}
+
+static hn_status race(tuning *t, job *j, uint32_t sample, int64_t budget_ns) {
+    hn_bench_options options = t->bench ? *t->bench : (hn_bench_options){.budget_ns = 0};
+    const bool is_kernel = j->s.step->kind == HNB_STEP_KERNEL;
     hn_arena scratch;
     options.budget_ns = budget_ns;
     hn_arena_init(&scratch);
     hn_shipped_at(&j->s, sample);
-    hn_status status = hn_shipped_subject(&j->s, &scratch, &subject, &kernels);
-    if (!status) {
-        const hn_device_kind kind = t->m->device->ops->kind;
-        subject.device = (hn_device){.kind = kind, .number = hn_places_number_of(t->m, kind)};
-        subject.threads = t->m->threads;
-        status = hn_bench_kernels(&options, &subject, kernels, j->s.choice->head.variant_count,
-                                  &j->reports[sample]);
-    }
+    hn_status status =
+        (is_kernel ? race_kernels : race_calls)(t, j, &options, &scratch, &j->reports[sample]);
     hn_arena_deinit(&scratch);
     if (!status) t->face.timed_calls += j->reports[sample]->timed_calls;
     const hn_code code = hn_status_code(status);
@@ -148,35 +170,93 @@ static hn_status race_all(tuning *t) {
     return NULL;
 }
 
-/* ---- tables ---- */
+/* ---- records ---- */
 
-static hn_choice_time time_of(const hn_bench_result *r) {
-    if (r->state == HN_BENCH_DROPPED) return (hn_choice_time){0};
-    return (hn_choice_time){r->median_ns, r->low_ns, r->high_ns};
+static hn_form_name form_name(const char *text) {
+    const size_t len = strcspn(text, " ");
+    return (hn_form_name){{text, len}, hn_str_of(text[len] ? text + len + 1 : "")};
 }
 
-/* Sizes that were not timed are left out. */
-static hn_status list_times(tuning *t, const job *j, hn_choice_times *out) {
-    const uint32_t variants = j->s.choice->head.variant_count, n = j->s.symbol_count;
-    hn_choice_time *times;
-    int64_t *sizes;
-    uint32_t count = 0;
-    HN_NEW(&t->arena, times, (size_t)j->s.sample_count * variants);
-    HN_NEW(&t->arena, sizes, (size_t)j->s.sample_count * n + 1);
-    for (uint32_t k = 0; k < j->s.sample_count; k++) {
-        if (!j->reports[k]) continue;
-        memcpy(sizes + (size_t)count * n, j->s.sizes + (size_t)k * n, n * sizeof *sizes);
-        for (uint32_t v = 0; v < variants; v++)
-            times[(size_t)count * variants + v] = time_of(&j->reports[k]->results[v]);
-        count++;
+static hn_status describe_device(tuning *t, hn_str *out) {
+    const hn_module *m = t->m;
+    const hn_tuning_code code = {.target =
+                                     hn_bundle_text(&m->view, m->view.targets[m->target].name)};
+    hn_strbuf text;
+    hn_strbuf_init(&text);
+    if (m->device->ops->kind == HN_DEVICE_CPU) hn_tuning_device_host(&code, m->threads, &text);
+    else hn_tuning_device_of(m->device, &code, &text);
+    hn_status status = hn_strbuf_status(&text);
+    const char *copy = status ? NULL : hn_arena_strndup(&t->arena, text.ptr, text.len);
+    if (!status && !copy) status = HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a device's name");
+    if (copy) *out = (hn_str){copy, text.len};
+    hn_strbuf_deinit(&text);
+    return status;
+}
+
+/* By the ratio to the winner; of who has no round with the fastest there are no bounds. */
+static void fill_form(const hn_bench_report *report, uint32_t v, hn_form_timing *out) {
+    const hn_bench_result *result = &report->results[v];
+    const double to = report->results[report->winner].ratio;
+    *out = (hn_form_timing){.form = form_name(result->name)};
+    if (result->state == HN_BENCH_DROPPED) {
+        out->dropped = HN_STR("it failed");
+        return;
     }
-    *out = (hn_choice_times){.size_count = n,
-                             .variant_count = variants,
-                             .sample_count = count,
-                             .sizes = sizes,
-                             .times = times,
-                             .fallback = HN_CHOICE_ANY};
+    out->median_ns = result->median_ns;
+    out->low_ns = result->low_ns;
+    out->high_ns = result->high_ns;
+    out->samples = result->samples ? result->samples : 1;
+    if (!(to > 0) || !(result->ratio > 0)) return;
+    out->ratio = out->ratio_low = out->ratio_high = result->ratio / to;
+    if (v == report->winner) return;
+    if (result->ratio_low > 0) out->ratio_low = result->ratio_low / to;
+    if (isfinite(result->ratio_high)) out->ratio_high = result->ratio_high / to;
+}
+
+static hn_status add_record(tuning *t, job *j, uint32_t sample, hn_str device) {
+    const hn_bench_report *report = j->reports[sample];
+    hn_form_timing *forms;
+    hn_tuning_record *r;
+    HN_NEW(&t->arena, r, 1);
+    *r = (hn_tuning_record){.kernel = hn_str_of(node_of(j)),
+                            .digest = j->digest,
+                            .size_count = j->s.symbol_count,
+                            .device = device,
+                            .form_count = report->count,
+                            .pick = report->winner,
+                            .how = HN_TUNING_TIMED,
+                            .tool = HN_STR("henry " HENRY_VERSION_STRING)};
+    HN_NEW(&t->arena, forms, report->count);
+    for (uint32_t v = 0; v < report->count; v++) fill_form(report, v, &forms[v]);
+    for (uint32_t k = 0; k < r->size_count; k++) {
+        const hnb_str name = j->s.b->symbols[j->s.symbols[k]].name;
+        r->symbols[k] = (hn_str){hn_bundle_text(j->s.b, name), name.len};
+        r->sizes[k] = j->s.sizes[(size_t)sample * r->size_count + k];
+    }
+    r->forms = forms;
+    HN_PUSH(&t->arena, &j->records, r);
+    return hn_tuning_list_add(&t->records, r);
+}
+
+static hn_status make_records(tuning *t) {
+    hn_str device = {NULL, 0};
+    HN_TRY(describe_device(t, &device));
+    hn_tuning_list_init(&t->records, &t->arena);
+    for (uint32_t k = 0; k < t->jobs.count; k++)
+        for (uint32_t s = 0; s < t->jobs.items[k]->s.sample_count; s++)
+            if (t->jobs.items[k]->reports[s]) HN_TRY(add_record(t, t->jobs.items[k], s, device));
     return NULL;
+}
+
+/* ---- tables ---- */
+
+/* Of the sizes that were timed, in the order of the module's variants. */
+static hn_status list_times(tuning *t, const job *j, hn_choice_times *out) {
+    const uint32_t variants = j->s.choice->head.variant_count;
+    hn_form_name *names;
+    HN_NEW(&t->arena, names, variants);
+    for (uint32_t v = 0; v < variants; v++) names[v] = j->records.items[0]->forms[v].form;
+    return hn_choice_times_of(j->records.items, j->records.count, names, variants, &t->arena, out);
 }
 
 static hn_status put_table(tuning *t, hnb_choice *choice, const hn_choice *head,
@@ -210,89 +290,17 @@ static hn_status decide(tuning *t, const job *j, uint32_t number) {
     return put_table(t, choice, &made.table.head, made.table.boxes);
 }
 
-static bool was_timed(const job *j) {
-    for (uint32_t k = 0; j && k < j->s.sample_count; k++)
-        if (j->reports[k]) return true;
-    return false;
-}
-
 static hn_status make_tables(tuning *t) {
     const hn_bundle *b = &t->m->view;
     HN_NEW(&t->arena, t->choices, b->choices_count);
     for (uint32_t k = 0; k < b->choices_count; k++) {
         const job *j = job_of(t, k);
         t->choices[k] = b->choices[k];
-        if (was_timed(j)) HN_TRY(decide(t, j, k));
+        if (j && j->records.count) HN_TRY(decide(t, j, k));
         else
             HN_TRY(
                 put_table(t, &t->choices[k], &b->choices[k].head, b->boxes + b->choices[k].boxes));
     }
-    return NULL;
-}
-
-/* ---- records ---- */
-
-static hn_form_name form_name(const char *text) {
-    const size_t len = strcspn(text, " ");
-    return (hn_form_name){{text, len}, hn_str_of(text[len] ? text + len + 1 : "")};
-}
-
-static hn_status describe_device(tuning *t, hn_str *out) {
-    const hn_module *m = t->m;
-    const hn_tuning_code code = {.target =
-                                     hn_bundle_text(&m->view, m->view.targets[m->target].name)};
-    hn_strbuf text;
-    hn_strbuf_init(&text);
-    if (m->device->ops->kind == HN_DEVICE_CPU) hn_tuning_device_host(&code, m->threads, &text);
-    else hn_tuning_device_of(m->device, &code, &text);
-    hn_status status = hn_strbuf_status(&text);
-    const char *copy = status ? NULL : hn_arena_strndup(&t->arena, text.ptr, text.len);
-    if (!status && !copy) status = HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a device's name");
-    if (copy) *out = (hn_str){copy, text.len};
-    hn_strbuf_deinit(&text);
-    return status;
-}
-
-static hn_status add_record(tuning *t, const job *j, uint32_t sample, hn_str device) {
-    const hn_bench_report *report = j->reports[sample];
-    hn_form_timing *forms;
-    hn_tuning_record r = {.kernel = hn_str_of(node_of(j)),
-                          .digest = j->digest,
-                          .size_count = j->s.symbol_count,
-                          .device = device,
-                          .form_count = report->count,
-                          .pick = report->winner,
-                          .how = HN_TUNING_TIMED,
-                          .tool = HN_STR("henry " HENRY_VERSION_STRING)};
-    HN_NEW(&t->arena, forms, report->count);
-    for (uint32_t v = 0; v < report->count; v++) {
-        const hn_bench_result *result = &report->results[v];
-        forms[v].form = form_name(result->name);
-        if (result->state == HN_BENCH_DROPPED) {
-            forms[v].dropped = HN_STR("it failed");
-            continue;
-        }
-        forms[v].median_ns = result->median_ns;
-        forms[v].low_ns = result->low_ns;
-        forms[v].high_ns = result->high_ns;
-        forms[v].samples = result->samples ? result->samples : 1;
-    }
-    for (uint32_t k = 0; k < r.size_count; k++) {
-        const hnb_str name = j->s.b->symbols[j->s.symbols[k]].name;
-        r.symbols[k] = (hn_str){hn_bundle_text(j->s.b, name), name.len};
-        r.sizes[k] = j->s.sizes[(size_t)sample * r.size_count + k];
-    }
-    r.forms = forms;
-    return hn_tuning_list_add(&t->records, &r);
-}
-
-static hn_status make_records(tuning *t) {
-    hn_str device;
-    HN_TRY(describe_device(t, &device));
-    hn_tuning_list_init(&t->records, &t->arena);
-    for (uint32_t k = 0; k < t->jobs.count; k++)
-        for (uint32_t s = 0; s < t->jobs.items[k]->s.sample_count; s++)
-            if (t->jobs.items[k]->reports[s]) HN_TRY(add_record(t, t->jobs.items[k], s, device));
     return NULL;
 }
 
@@ -354,8 +362,8 @@ static hn_status tune(tuning *t, int64_t budget_ns) {
     HN_TRY(list_jobs(t));
     HN_TRY(race_all(t));
     t->face.elapsed_ns = hn_now_ns() - begin_ns;
-    HN_TRY(make_tables(t));
     HN_TRY(make_records(t));
+    HN_TRY(make_tables(t));
     HN_TRY(list_races(t));
     return make_image(t);
 }

@@ -23,6 +23,29 @@ static void mark_launch(const hn_shipped *s, const hn_bundle_call *call, uint8_t
     for (uint32_t k = 0; k < l->param_count; k++) mark(used, s->b->params[l->params + k]);
 }
 
+static void mark_buffer(const hn_bundle *b, uint32_t buffer, uint8_t *used) {
+    const hnb_buffer *f = &b->buffers[buffer];
+    if (f->kind == HNB_BUFFER_CONSTANT) return;
+    if (f->kind != HNB_BUFFER_INPUT) {
+        mark(used, f->bytes);
+        return;
+    }
+    const hnb_input *in = &b->inputs[f->source];
+    for (uint32_t d = 0; d < 2u * in->rank; d++) mark(used, b->dims[in->dims + d]);
+}
+
+/* What a call of an operation is computed from. */
+static void mark_operation(const hn_shipped *s, uint8_t *used) {
+    for (uint32_t k = 0; k < s->step->param_count; k++)
+        mark(used, s->b->params[s->step->params + k]);
+    for (uint32_t k = 0; k < s->step->operand_count; k++) {
+        const hnb_operand *o = &s->b->operands[s->step->operands + k];
+        if (!o->buffer) continue;
+        mark(used, o->offset);
+        mark_buffer(s->b, o->buffer, used);
+    }
+}
+
 /* Operands come first, so one walk from the end finds what expressions are made of. */
 static void mark_parts(const hn_bundle *b, uint8_t *used) {
     for (uint32_t k = b->nodes_count; k-- > 1;) {
@@ -94,6 +117,7 @@ static bool is_small(const hn_shipped *s) {
     int64_t all = 0, bytes;
     for (uint32_t k = 0; k < s->step->operand_count; k++) {
         const hnb_operand *o = &s->b->operands[s->step->operands + k];
+        if (!o->buffer) continue;
         if (!buffer_bytes(s, o->buffer, &bytes) || !hn_add_i64(all, bytes, &all)) return false;
     }
     return all <= bytes_most;
@@ -150,7 +174,9 @@ hn_status hn_shipped_init(const hn_bundle *b, const hnb_choice *choice, hn_arena
     HN_NEW(arena, out->bad, (size_t)b->nodes_count + 1);
     HN_NEW(arena, out->numbers, (size_t)b->nodes_count + 1);
     HN_NEW(arena, out->values, (size_t)b->symbols_count + 1);
-    for (uint32_t v = 0; v < choice->head.variant_count; v++) {
+    const bool is_kernel = out->step->kind == HNB_STEP_KERNEL;
+    if (!is_kernel) mark_operation(out, used);
+    for (uint32_t v = 0; is_kernel && v < choice->head.variant_count; v++) {
         const hn_bundle_call call = call_of(out, v);
         mark_launch(out, &call, used);
     }
@@ -307,6 +333,48 @@ hn_status hn_shipped_subject(const hn_shipped *s, hn_arena *arena, hn_bench_subj
     return NULL;
 }
 
+/* ---- calls of operations ---- */
+
+static hn_status describe_operand(const hn_shipped *s, uint32_t k, hn_call_subject *out) {
+    const hnb_operand *o = &s->b->operands[s->step->operands + k];
+    const hnb_buffer *f = &s->b->buffers[o->buffer];
+    int64_t offset;
+    if (!o->buffer) return NULL;
+    out->dtypes[k] = o->dtype;
+    out->is_written[k] = o->written;
+    out->is_constant[k] = f->kind == HNB_BUFFER_CONSTANT && !s->b->storages[f->source].is_mutable;
+    if (!buffer_bytes(s, o->buffer, &out->bytes[k]) || !number(s, o->offset, &offset) ||
+        !hn_mul_i64(offset, hn_bundle_dtype_bytes(o->dtype), &out->offset_bytes[k]) || offset < 0 ||
+        out->offset_bytes[k] > out->bytes[k])
+        return not_known();
+    return NULL;
+}
+
+static hn_status list_forms(const hn_shipped *s, hn_arena *arena, hn_ext_form **out_forms,
+                            const char ***out_names) {
+    const uint32_t count = s->choice->head.variant_count;
+    HN_NEW(arena, *out_forms, count);
+    HN_NEW(arena, *out_names, count);
+    for (uint32_t v = 0; v < count; v++) {
+        (*out_names)[v] = hn_bundle_text(s->b, call_of(s, v).form);
+        HN_TRY(hn_ext_form_read((*out_names)[v], &(*out_forms)[v]));
+    }
+    return NULL;
+}
+
+hn_status hn_shipped_call(const hn_shipped *s, hn_arena *arena, hn_call_subject *out_subject,
+                          hn_ext_form **out_forms, const char ***out_names) {
+    int64_t *params;
+    HN_NEW(arena, params, s->step->param_count + 1u);
+    for (uint32_t k = 0; k < s->step->param_count; k++)
+        if (!number(s, s->b->params[s->step->params + k], &params[k])) return not_known();
+    *out_subject =
+        (hn_call_subject){.kind = (hn_extern_kind)s->step->extern_kind, .params = params};
+    for (uint32_t k = 0; k < s->step->operand_count; k++)
+        HN_TRY(describe_operand(s, k, out_subject));
+    return list_forms(s, arena, out_forms, out_names);
+}
+
 /* ---- equal steps ---- */
 
 static void add_arg(hn_digest_state *state, const hn_bench_arg *arg) {
@@ -328,17 +396,39 @@ static void add_kernel(hn_digest_state *state, const hn_bench_kernel *kernel) {
     }
 }
 
+static hn_status add_kernels(const hn_shipped *s, hn_arena *arena, hn_digest_state *state) {
+    hn_bench_subject subject;
+    hn_bench_kernel *kernels;
+    HN_TRY(hn_shipped_subject(s, arena, &subject, &kernels));
+    for (uint32_t k = 0; k < subject.arg_count; k++) add_arg(state, &subject.args[k]);
+    for (uint32_t v = 0; v < s->choice->head.variant_count; v++) add_kernel(state, &kernels[v]);
+    return NULL;
+}
+
+static hn_status add_call(const hn_shipped *s, hn_arena *arena, hn_digest_state *state) {
+    hn_call_subject call;
+    hn_ext_form *forms;
+    const char **names;
+    HN_TRY(hn_shipped_call(s, arena, &call, &forms, &names));
+    const int64_t facts[] = {call.kind, s->step->device, s->choice->head.variant_count};
+    hn_digest_update(state, facts, sizeof facts);
+    hn_digest_update(state, call.params, s->step->param_count * sizeof *call.params);
+    hn_digest_update(state, call.dtypes, sizeof call.dtypes);
+    hn_digest_update(state, call.is_constant, sizeof call.is_constant);
+    hn_digest_update(state, call.bytes, sizeof call.bytes);
+    hn_digest_update(state, call.offset_bytes, sizeof call.offset_bytes);
+    for (uint32_t v = 0; v < s->choice->head.variant_count; v++)
+        hn_digest_update(state, names[v], strlen(names[v]) + 1);
+    return NULL;
+}
+
 hn_status hn_shipped_digest(hn_shipped *s, hn_arena *arena, hn_digest *out) {
+    const bool is_kernel = s->step->kind == HNB_STEP_KERNEL;
     hn_digest_state state;
     hn_digest_begin(&state);
     for (uint32_t sample = 0; sample < s->sample_count; sample++) {
-        hn_bench_subject subject;
-        hn_bench_kernel *kernels;
         hn_shipped_at(s, sample);
-        HN_TRY(hn_shipped_subject(s, arena, &subject, &kernels));
-        for (uint32_t k = 0; k < subject.arg_count; k++) add_arg(&state, &subject.args[k]);
-        for (uint32_t v = 0; v < s->choice->head.variant_count; v++)
-            add_kernel(&state, &kernels[v]);
+        HN_TRY(is_kernel ? add_kernels(s, arena, &state) : add_call(s, arena, &state));
     }
     *out = hn_digest_end(&state);
     return NULL;

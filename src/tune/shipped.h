@@ -1,11 +1,13 @@
-/* shipped.h: steps of a bundle whose kernels it has in several forms, as subjects of a race: at
- * which sizes, on which arguments, and how each form is called. Internal to src/tune. */
+/* shipped.h: steps of a bundle that it has in several forms, kernels and calls of operations, as
+ * subjects of a race: at which sizes, on which arguments, and how each form is called. Internal to
+ * src/tune. */
 #ifndef HN_TUNE_SHIPPED_H
 #define HN_TUNE_SHIPPED_H
 
 #include "base/arena.h"
 #include "bundle/view.h"
 #include "henry/bench.h"
+#include "tune/calls.h"
 #include "tune/record.h"
 
 enum { HN_SHIPPED_SAMPLES = 24 };
@@ -36,6 +38,10 @@ void hn_shipped_at(hn_shipped *s, uint32_t sample);
  * unsupported for what cannot be made up; corrupt; out-of-memory. */
 hn_status hn_shipped_subject(const hn_shipped *s, hn_arena *arena, hn_bench_subject *out_subject,
                              hn_bench_kernel **out_kernels) HN_MUST_USE;
+/* The same of a call of an operation, without its device and threads; its forms, and their names.
+ * Errors: as above. */
+hn_status hn_shipped_call(const hn_shipped *s, hn_arena *arena, hn_call_subject *out_subject,
+                          hn_ext_form **out_forms, const char ***out_names) HN_MUST_USE;
 /* What decides the times of the forms, at all samples: steps with the same digest are timed once.
  * Errors: as hn_shipped_subject. */
 hn_status hn_shipped_digest(hn_shipped *s, hn_arena *arena, hn_digest *out) HN_MUST_USE;

@@ -1,6 +1,7 @@
 /* test_call_forms.c: products, convolutions and attention are tuned as kernels are: their forms
  * race, records say which one a program asks for at which sizes, and whichever it is, the results
  * are right. Times are told (told.h). */
+#include "bundle/view.h"
 #include "driver/call_forms.h"
 #include "henry/module.h"
 #include "support/module_run.h"
@@ -267,6 +268,32 @@ TEST(a_form_that_a_call_cannot_have_is_an_error) {
     refuse_forced(product, "total=gemm width=3", HN_INVALID_ARGUMENT, "no parameter 'width=3'");
     refuse_forced(conv, "conv2d=winograd", HN_NOT_FOUND, "no form 'winograd'");
     refuse_forced(conv, "conv2d=gemm", HN_NOT_FOUND, "it has own, product, ");
+}
+
+/* ---- on a GPU ---- */
+
+/* All sizes have the form of the table, beside the kernel that does the call without a library. */
+TEST(calls_of_a_gpu_have_forms_beside_their_kernel) {
+    const hn_compile_options options = {
+        .threads = 1, .target = "sm_90a,sm_80", .forms_shipped = 2, .tuning = ""};
+    told_graph x;
+    hn_bundle b;
+    size_t len;
+    hn_compiled *compiled = NULL;
+    told_graph_begin(&x, product, "");
+    hn_status status = hn_compile_graph(x.graph, x.service, &options, &compiled);
+    if (!hn_test_lacks(status)) {
+        const void *image = hn_compiled_image(compiled, &len);
+        EXPECT_OK(hn_bundle_open(image, len, true, &b));
+        for (uint32_t target = 0; target < 2; target++) {
+            const hn_bundle_call call = hn_bundle_call_of(&b, 0, target, 2);
+            EXPECT_INT(hn_bundle_variant_count(&b, 0, target), 8);
+            EXPECT(call.kernel && call.launch);
+            EXPECT_STR(hn_bundle_text(&b, call.form), "library candidate=3");
+        }
+    }
+    hn_compiled_release(compiled);
+    told_graph_end(&x);
 }
 
 TEST_MAIN

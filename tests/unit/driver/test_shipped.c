@@ -289,6 +289,40 @@ TEST(on_an_opencl_device) {
     end(&x);
 }
 
+/* ---- calls of operations ---- */
+
+TEST(calls_are_tuned_where_they_run) {
+    static const char product[] =
+        "symbol size s0 in [1, 4096] hint 8\n input user %x : f32[s0, 40] \"x\"\n "
+        "%t = permute(%x, dims=[1, 0])\n %y = matmul(%x, %t, bias=none) at \"outer\" \"m.py:1\"\n "
+        "%z = matmul(%t, %x, bias=none) at \"inner\" \"m.py:2\"\n "
+        "output user %y \"y\"\n output user %z \"z\"";
+    fixture x;
+    hn_module_tuning *t;
+    hn_module *tuned = NULL;
+    seen s = {0};
+    begin(&x, product, 2);
+    check_runs(&x, x.module, &s);
+    EXPECT_INT(s.variants, 1);
+    EXPECT(s.most > 10); /* all forms of products */
+    EXPECT_OK(tune(x.module, 60000000000, &t));
+    EXPECT(t->is_complete);
+    EXPECT_INT(t->kernel_count, 2);
+    for (uint32_t k = 0; k < t->race_count; k++) {
+        const hn_bench_report *r = t->races[k].report;
+        EXPECT_INT(r->count, s.most);
+        EXPECT_STR(r->results[0].name, "own");
+        EXPECT(r->results[0].state != HN_BENCH_DROPPED);
+    }
+    EXPECT_OK(hn_module_load_memory(t->image, t->image_len, true,
+                                    &(hn_module_options){.threads = 1}, &tuned));
+    s = (seen){0};
+    check_runs(&x, tuned, &s);
+    hn_module_release(tuned);
+    hn_module_tuning_destroy(t);
+    end(&x);
+}
+
 static bool is_always(void *user) {
     (void)user;
     return true;
