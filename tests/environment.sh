@@ -63,6 +63,12 @@ for file in $(grep -rlE 'pthread_mutex_(lock|trylock|timedlock|unlock)\(' src/se
     echo "$file takes a lock without base/lock.h"
     bad=$((bad + 1))
 done
+# A script with the name of a module of Python's own library would be that module for all scripts beside it.
+own=$(python3 -c 'import sys; print(" ".join(sys.stdlib_module_names))')
+for file in bench/*.py tools/*.py tests/*/*.py; do
+    checked=$((checked + 1))
+    case " $own " in *" $(basename "$file" .py) "*) echo "$file has the name of a module of Python's library"; bad=$((bad + 1)) ;; esac
+done
 [ $checked -gt 10 ] || { echo "only $checked places found"; bad=1; }
 echo "$((checked - bad)) passed, $bad failed"
 [ $bad = 0 ]
