@@ -143,6 +143,9 @@ typedef struct hn_compile_options {
      * differs in one parameter: forms within so many steps, of several parameters at once; at most
      * 4. 0, 1: it ends there. */
     int32_t tune_radius;
+    /* With `tune`: also whether loops that would share a kernel are faster in kernels of their own,
+     * where the model of costs expects little of a difference */
+    bool tune_fusion;
     /* Forms that kernels and calls of operations are to have, whatever was measured or is expected,
      * as "softmax=persistent; linear*=skinny" (docs/tuning.md): a kernel or call has the form of the
      * first pattern that its name or one of its nodes matches. A pattern that matches none is a

@@ -63,6 +63,15 @@ typedef struct hn_tuned_kernel {
     bool is_certain;            /* every other form certainly takes longer */
 } hn_tuned_kernel;
 
+/* Whether loops of nodes of two operations are to be in one kernel. Units: nanoseconds of one run of
+ * the kernels that are about it; 0: they failed. */
+typedef struct hn_tuned_fusion {
+    const char *name; /* "add and layer_norm" */
+    bool is_apart;    /* they certainly take less apart */
+    bool was_timed;   /* just now, not before */
+    double fused_ns, apart_ns;
+} hn_tuned_fusion;
+
 typedef struct hn_tune_report {
     const hn_tuned_kernel *kernels; /* by their share, the largest first */
     uint32_t kernel_count;
@@ -72,6 +81,8 @@ typedef struct hn_tune_report {
     bool is_complete;       /* the budget was enough */
     const char *records;    /* the text of a file for hn_compile_options.tuning: a record a line */
     size_t records_len;
+    const hn_tuned_fusion *fusions; /* of hn_compile_options.tune_fusion, and of records */
+    uint32_t fusion_count;
 } hn_tune_report;
 
 /* Compiles a model as hn_compile_file does, and tunes it as `options->tune` says; HN_TUNE_KNOWN is

@@ -1,4 +1,5 @@
 /* compile.c: from a graph to a program: the phases in order. */
+#include "driver/fusion.h"
 #include "driver/tuning.h"
 
 #include "base/cpu.h"
@@ -52,12 +53,17 @@ static hn_status lower(hn_driver *d) {
     return NULL;
 }
 
+/* Of who looks for a fault, else what tuning allows. */
+static hn_limit *limit_of_fusion(const hn_driver *d) {
+    return d->limits || !d->fusion ? hn_driver_limit(d) : &d->fusion->limit;
+}
+
 static hn_status schedule(hn_driver *d) {
     const hn_target *target = &d->levels[0].target;
     hn_sched_options sched = {.threads = hn_target_threads(target, hn_options_threads(&d->options)),
                               .limits = target->kind->limits,
                               .no_fusion = HN_OPT(&d->options, no_fusion),
-                              .limit = hn_driver_limit(d),
+                              .limit = limit_of_fusion(d),
                               .deterministic = HN_OPT(&d->options, deterministic)};
     hn_strbuf text;
     hn_strbuf_init(&text);
@@ -71,14 +77,23 @@ static hn_status schedule(hn_driver *d) {
     return status;
 }
 
-hn_status hn_driver_kernels(hn_driver *d) {
+hn_status hn_driver_schedule(hn_driver *d) {
     int64_t mark = hn_now_ns();
+    d->schedule = (hn_schedule){0};
     HN_TRY(lower(d));
     d->stats.lower_ns = hn_driver_lap(&mark, "lower");
     HN_TRY(schedule(d));
     d->stats.sched_ns = hn_driver_lap(&mark, "schedule");
     hn_arena_reset(&d->scratch);
+    return NULL;
+}
+
+hn_status hn_driver_kernels(hn_driver *d) {
     HN_TRY(hn_driver_picks_begin(d));
+    HN_TRY(hn_driver_fusion_begin(d));
+    HN_TRY(hn_driver_schedule(d));
+    int64_t mark = hn_now_ns();
+    HN_TRY(hn_driver_tune_fusion(d));
     HN_TRY(hn_driver_tune(d));
     hn_driver_lap(&mark, "tune");
     hn_arena_reset(&d->scratch);

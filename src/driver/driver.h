@@ -89,6 +89,7 @@ typedef struct hn_driver {
     hn_tables tables;                    /* rows so far, of those that are wanted */
     const hn_driver_limits *limits;      /* NULL: the usual, all there is */
     struct hn_driver_picks *picks;       /* which forms kernels get: picked.h */
+    struct hn_driver_fusion *fusion;     /* which fusions are left out: fusion.h */
     const struct hn_size_hints *hints;   /* sizes that the options name; once picks are there */
     const struct hn_tune_timer *timer;   /* who says how long forms take; NULL: this machine */
     hn_str known_tuning;                 /* records that this model was tuned with; borrowed */
@@ -126,6 +127,8 @@ hn_status hn_driver_targets(hn_driver *d) HN_MUST_USE;
 static inline const char *hn_driver_language(const hn_driver *d) {
     return d->levels[0].target.kind->language;
 }
+/* Loops and kernels of the graph that the passes left, in place of those that there are. */
+hn_status hn_driver_schedule(hn_driver *d) HN_MUST_USE;
 /* From the graph that the passes left to the text of every kernel; no compiler is needed. */
 hn_status hn_driver_kernels(hn_driver *d) HN_MUST_USE;
 /* ... to an image. */

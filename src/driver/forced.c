@@ -52,8 +52,7 @@ hn_status hn_driver_forced_begin(hn_driver *d) {
 
 /* ---- whose rule ---- */
 
-/* "softmax_3" is "softmax", too: exporters name a node after its operation, and number it. */
-static hn_str operation_of(hn_str node) {
+hn_str hn_node_operation(hn_str node) {
     size_t len = node.len;
     while (len && isdigit((unsigned char)node.ptr[len - 1])) len--;
     const bool is_numbered = len < node.len && len > 1 && node.ptr[len - 1] == '_';
@@ -62,7 +61,7 @@ static hn_str operation_of(hn_str node) {
 
 static bool matches_node(const hn_driver *d, hn_str pattern, uint32_t origin) {
     const hn_str node = d->graph->origins.items[origin].node;
-    return hn_str_matches(pattern, node) || hn_str_matches(pattern, operation_of(node));
+    return hn_str_matches(pattern, node) || hn_str_matches(pattern, hn_node_operation(node));
 }
 
 /* `name`: of the function that the kernel has without a rule. */
@@ -87,7 +86,7 @@ static bool is_of_calls(hn_str form) {
 
 static hn_status note_name(hn_driver *d, uint32_t origin) {
     return hn_strmap_put(&d->picks->forced.nodes,
-                         operation_of(d->graph->origins.items[origin].node), 1);
+                         hn_node_operation(d->graph->origins.items[origin].node), 1);
 }
 
 static hn_status find_rule(hn_driver *d, const hn_driver_level *level, const hn_kernel *kernel,

@@ -17,6 +17,8 @@ typedef struct hn_forced {
     hn_strmap nodes; /* names of kernels and calls that no rule matches, for the warning */
 } hn_forced;
 
+/* "softmax" of "softmax_3": exporters name a node after its operation, and number it. */
+hn_str hn_node_operation(hn_str node);
 /* Reads what the options and HENRY_FORM say. Owns: lives in the arena of the driver. Errors:
  * invalid-argument for a text that is none. */
 hn_status hn_driver_forced_begin(hn_driver *d) HN_MUST_USE;

@@ -236,7 +236,7 @@ hn_status hn_forms_launch(const hn_forms_subject *s, const hn_kernel_code *code,
 /* ---- the race ---- */
 
 /* A form on its way through the compiler. */
-typedef struct entry {
+typedef struct hn_forms_entry {
     const hn_forms_options *options;
     uint32_t number; /* of the options' forms */
     const hn_target *target;
@@ -379,6 +379,28 @@ hn_status hn_forms_race_run(hn_forms_race *race, const hn_bench_options *bench,
 void hn_forms_race_end(hn_forms_race *race) {
     for (uint32_t k = 0; race && race->entries && k < race->options->count; k++)
         hn_artifact_release(race->entries[k].artifact);
+}
+
+hn_status hn_forms_alone_begin(hn_driver *d, const hn_target *target, const hn_program *program,
+                               const hn_kernel *kernel, const hn_kernel_code *code,
+                               const hn_forms_options *options, hn_forms_alone *out) {
+    hn_forms_subject *s = &out->subject;
+    *out = (hn_forms_alone){.entry = NULL};
+    HN_TRY(hn_forms_subject_init(program, kernel, &options->sizes, code, 1, &d->arena, s));
+    s->face.device = options->device;
+    s->face.threads = options->threads;
+    HN_NEW(&d->arena, out->entry, 1);
+    HN_TRY(enter(d, target, s, code, out->entry));
+    out->kernel = (hn_bench_kernel){.name = code->name,
+                                    .launches = &out->entry->launch,
+                                    .launch_count = 1,
+                                    .build = wait_for_code,
+                                    .user = out->entry};
+    return NULL;
+}
+
+void hn_forms_alone_end(hn_forms_alone *alone) {
+    if (alone->entry) hn_artifact_release(alone->entry->artifact);
 }
 
 hn_status hn_forms_bench(hn_driver *d, const hn_target *target, const hn_kernel *kernel,

@@ -70,6 +70,22 @@ hn_status hn_forms_race_run(hn_forms_race *race, const hn_bench_options *bench,
                             hn_bench_report **out) HN_MUST_USE;
 void hn_forms_race_end(hn_forms_race *race); /* NULL is allowed */
 
+/* A kernel in one form, for a comparison with other kernels: henry/bench.h wants `subject.face` and
+ * `kernel`. */
+typedef struct hn_forms_alone {
+    hn_forms_subject subject;
+    hn_bench_kernel kernel;
+    struct hn_forms_entry *entry;
+} hn_forms_alone;
+
+/* Submits the printed kernel to the scope of the driver. Of the options sizes, device and threads
+ * count. Owns: lists live in the arena of the driver; hn_forms_alone_end. Errors: as
+ * hn_forms_subject_init. */
+hn_status hn_forms_alone_begin(hn_driver *d, const hn_target *target, const hn_program *program,
+                               const hn_kernel *kernel, const hn_kernel_code *code,
+                               const hn_forms_options *options, hn_forms_alone *out) HN_MUST_USE;
+void hn_forms_alone_end(hn_forms_alone *alone);
+
 /* All of these. Errors: as theirs. */
 hn_status hn_forms_bench(hn_driver *d, const hn_target *target, const hn_kernel *kernel,
                          const hn_forms_options *options, hn_bench_report **out) HN_MUST_USE;

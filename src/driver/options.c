@@ -124,6 +124,7 @@ static const hn_option_row rows[] = {
     {ROW(tune_hints), HN_OPTION_KEYED, "hints", put_hints, ""},
     {ROW(tune_hint_count), HN_OPTION_KEYED, "hint_count", put_hint_count, ""},
     {ROW(tune_radius), HN_OPTION_FREE, NULL, NULL, "as tune"},
+    {ROW(tune_fusion), HN_OPTION_FREE, NULL, NULL, "as tune"},
     {ROW(inputs), HN_OPTION_GUARDED, NULL, NULL, "decisions taken by sizes are guarded"},
     {ROW(input_count), HN_OPTION_GUARDED, NULL, NULL, "as inputs"},
     {ROW(dump_after), HN_OPTION_UNCACHED, NULL, NULL,

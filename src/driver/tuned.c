@@ -1,4 +1,5 @@
 /* tuned.c: what a tuning came to, for callers: henry/tune.h. */
+#include "driver/fusion.h"
 #include "driver/tuning.h"
 
 #include "base/require.h"
@@ -121,6 +122,34 @@ static hn_status copy_records(hn_driver *d, report *r) {
     return status;
 }
 
+static bool was_known(const hn_driver *d, const hn_fusion_pair *pair) {
+    for (uint32_t k = 0; k < d->fusion->count; k++) {
+        const hn_fusion_pair *p = &d->fusion->pairs[k];
+        if (hn_str_eq(p->a, pair->a) && hn_str_eq(p->b, pair->b)) return p->is_known;
+    }
+    return false;
+}
+
+static hn_status copy_fusions(hn_driver *d, report *r) {
+    const hn_tuning_list *all = &d->picks->used;
+    hn_tuned_fusion *fusions;
+    hn_fusion_pair pair;
+    HN_NEW(&r->arena, fusions, all->count + 1u);
+    for (uint32_t k = 0; d->fusion && k < all->count; k++) {
+        const hn_tuning_record *record = &all->items[k];
+        if (!hn_fusion_read(record, &pair)) continue;
+        hn_tuned_fusion *f = &fusions[r->face.fusion_count++];
+        *f = (hn_tuned_fusion){.is_apart = record->pick == HN_FUSION_APART,
+                               .was_timed = !was_known(d, &pair),
+                               .fused_ns = record->forms[HN_FUSION_FUSED].median_ns,
+                               .apart_ns = record->forms[HN_FUSION_APART].median_ns};
+        HN_TRY(copy_text(&r->arena, record->kernel, &f->name));
+    }
+    r->face.fusions = fusions;
+    if (d->fusion) r->face.timed_calls += d->fusion->timed_calls;
+    return NULL;
+}
+
 static hn_status fill(hn_driver *d, const hn_tune_jobs *jobs, report *r) {
     hn_tuned_kernel *kernels;
     double all_ns = 0;
@@ -134,6 +163,7 @@ static hn_status fill(hn_driver *d, const hn_tune_jobs *jobs, report *r) {
     }
     r->face.kernels = kernels;
     r->face.kernel_count = jobs->count;
+    HN_TRY(copy_fusions(d, r));
     return copy_records(d, r);
 }
 
@@ -150,6 +180,18 @@ hn_status hn_tune_report_make(hn_driver *d, const hn_tune_jobs *jobs, const hn_t
     return status;
 }
 
+static hn_status join_fusions(report *r, const hn_tune_report *more) {
+    hn_tune_report *to = &r->face;
+    hn_tuned_fusion *fusions;
+    HN_NEW(&r->arena, fusions, to->fusion_count + more->fusion_count + 1u);
+    for (uint32_t k = 0; k < to->fusion_count; k++) fusions[k] = to->fusions[k];
+    for (uint32_t k = 0; k < more->fusion_count; k++)
+        fusions[to->fusion_count + k] = more->fusions[k];
+    to->fusions = fusions;
+    to->fusion_count += more->fusion_count;
+    return NULL;
+}
+
 hn_status hn_tune_report_join(hn_tune_report *to, hn_tune_report *more) {
     report *r = (report *)to, *last = r;
     hn_tuned_kernel *kernels;
@@ -159,6 +201,7 @@ hn_status hn_tune_report_join(hn_tune_report *to, hn_tune_report *more) {
     if (to->kernel_count) memcpy(kernels, to->kernels, to->kernel_count * sizeof *kernels);
     if (more->kernel_count)
         memcpy(kernels + to->kernel_count, more->kernels, more->kernel_count * sizeof *kernels);
+    HN_TRY(join_fusions(r, more));
     char *text = hn_arena_printf(&r->arena, "%s%s", to->records, more->records);
     if (!text) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory for a report");
     to->kernels = kernels;

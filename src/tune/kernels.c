@@ -1,10 +1,12 @@
 /* kernels.c: kernels as candidates: their code, their launches, and whether they are right. */
+#include "tune/chains.h"
 #include "tune/subject.h"
 
 #include "base/checked.h"
 #include "base/compiler.h"
 #include "base/log.h"
 #include "base/require.h"
+#include "base/trace.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -369,6 +371,133 @@ hn_status hn_bench_kernels(const hn_bench_options *options, const hn_bench_subje
                            ? bench_with(options, subject, entrants, candidates, count, out_report)
                            : HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a benchmark");
     free(entrants);
+    free(candidates);
+    return status;
+}
+
+/* ---- chains ---- */
+
+typedef struct chain_link {
+    hn_trial trial;
+    entrant e;
+} chain_link;
+
+typedef struct chain {
+    const hn_bench_chain *from;
+    chain_link *links;
+    uint32_t count; /* of those that were made */
+} chain;
+
+static hn_status start_link(chain_link *l, const hn_bench_subject *subject,
+                            const hn_bench_kernel *kernel) {
+    HN_TRY(hn_trial_init(&l->trial, subject));
+    l->e = (entrant){.trial = &l->trial, .kernel = kernel};
+    HN_TRY(choose_content(&l->trial, &l->e, 1));
+    return start(&l->e);
+}
+
+static hn_status start_chain(void *user) {
+    chain *c = user;
+    while (c->count < c->from->count) {
+        const uint32_t k = c->count++;
+        HN_TRY(start_link(&c->links[k], c->from->subjects[k], c->from->kernels[k]));
+    }
+    return NULL;
+}
+
+static hn_status prepare_chain(void *user) {
+    const chain *c = user;
+    for (uint32_t k = 0; k < c->count; k++) HN_TRY(prepare(&c->links[k].e));
+    return NULL;
+}
+
+static hn_status run_chain(void *user) {
+    const chain *c = user;
+    for (uint32_t k = 0; k < c->count; k++) HN_TRY(run(&c->links[k].e));
+    return NULL;
+}
+
+static hn_status time_by_device(const chain *c, uint32_t calls, double *out_ns) {
+    double ns;
+    *out_ns = 0;
+    for (uint32_t k = 0; k < c->count; k++) {
+        HN_TRY(run_timed(&c->links[k].e, calls, &ns));
+        *out_ns += ns;
+    }
+    return NULL;
+}
+
+static hn_status time_by_host(chain *c, uint32_t calls, double *out_ns) {
+    const int64_t begin = hn_now_ns();
+    for (uint32_t k = 0; k < calls; k++) HN_TRY(run_chain(c));
+    *out_ns = (double)(hn_now_ns() - begin);
+    return NULL;
+}
+
+static bool has_clock(const hn_bench_chain *c) {
+    const hn_device_ops *ops = c->count ? hn_device_ops_of(c->subjects[0]->device.kind) : NULL;
+    return ops && ops->event_time;
+}
+
+static hn_status run_chain_timed(void *user, uint32_t calls, double *out_ns) {
+    chain *c = user;
+    HN_TRY(has_clock(c->from) ? time_by_device(c, calls, out_ns) : time_by_host(c, calls, out_ns));
+    *out_ns += calls * c->from->more_ns;
+    return NULL;
+}
+
+static hn_status check_chain(void *user) {
+    const chain *c = user;
+    for (uint32_t k = 0; k < c->count; k++) HN_TRY(check(&c->links[k].e));
+    return NULL;
+}
+
+static hn_status restore_chain(void *user) {
+    const chain *c = user;
+    for (uint32_t k = 0; k < c->count; k++) HN_TRY(restore(&c->links[k].e));
+    return NULL;
+}
+
+static bool needs_restore(const hn_bench_chain *c) {
+    for (uint32_t k = 0; k < c->count; k++)
+        for (uint32_t a = 0; a < c->subjects[k]->arg_count; a++)
+            if (c->subjects[k]->args[a].access == HN_BENCH_UPDATE) return true;
+    return false;
+}
+
+static void chain_deinit(chain *c) {
+    for (uint32_t k = 0; k < c->count; k++) {
+        chain_link *l = &c->links[k];
+        if (l->trial.queue) hn_status_free(hn_trial_finish(&l->trial));
+        if (l->e.trial) end(&l->e);
+        hn_trial_deinit(&l->trial);
+    }
+    free(c->links);
+}
+
+hn_status hn_bench_chains(const hn_bench_options *options, const hn_bench_chain *chains,
+                          uint32_t count, hn_bench_report **out) {
+    chain *own = calloc(count, sizeof *own);
+    hn_bench_candidate *candidates = calloc(count, sizeof *candidates);
+    hn_status status = NULL;
+    if (!own || !candidates) status = HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a benchmark");
+    for (uint32_t k = 0; k < count && !status; k++) {
+        own[k].from = &chains[k];
+        own[k].links = calloc(chains[k].count + 1u, sizeof *own[k].links);
+        if (!own[k].links) status = HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a benchmark");
+        candidates[k] =
+            (hn_bench_candidate){.name = chains[k].name,
+                                 .user = &own[k],
+                                 .start = start_chain,
+                                 .prepare = prepare_chain,
+                                 .run = run_chain,
+                                 .run_timed = run_chain_timed,
+                                 .check = check_chain,
+                                 .restore = needs_restore(&chains[k]) ? restore_chain : NULL};
+    }
+    if (!status) status = hn_bench(options, candidates, count, out);
+    for (uint32_t k = 0; own && k < count; k++) chain_deinit(&own[k]);
+    free(own);
     free(candidates);
     return status;
 }

@@ -182,7 +182,7 @@ static int check_tuning(const char *command, const tool_options *options) {
                                    "leaves no choice to tuning");
     if (tunes && is_off)
         return tool_usage(command, "with --tuning none no record counts, so nothing is tuned");
-    static const char *const of_tuning[] = {"--radius", "--budget"};
+    static const char *const of_tuning[] = {"--radius", "--budget", "--tune-fusion"};
     int refused = TOOL_OK;
     for (size_t k = 0; k < HN_COUNT_OF(of_tuning) && !refused; k++)
         refused = tool_options_check_with(command, options, of_tuning[k], tunes, "without --tune");
@@ -238,6 +238,7 @@ void tool_compile_options(const tool_options *options, hn_compile_options *out) 
     out->forms = options->forms;
     out->forms_shipped = count_or_zero(options->forms_shipped);
     out->tune_radius = count_or_zero(options->radius);
+    out->tune_fusion = options->tune_fusion;
     out->tune_budget_ns = options->budget_ns > 0 ? options->budget_ns : 0;
     out->computed_weights_bytes = computed_weights_of(options);
     out->memory_pool = (hn_memory_pool)pool_of(options);

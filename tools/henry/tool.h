@@ -42,7 +42,8 @@ typedef struct tool_options {
     /* a bit for each option of the table in options.c that is on the command line */
     uint64_t given[TOOL_OPTIONS_MAX / 64];
     bool help, json, no_cache, no_fusion, no_standby, explain_fusion, profile, weights_beside,
-        verify, quiet, cuda_graphs, load_all, timing, deterministic, roofline, measure, tune, again;
+        verify, quiet, cuda_graphs, load_all, timing, deterministic, roofline, measure, tune,
+        tune_fusion, again;
 } tool_options;
 
 typedef enum tool_use {

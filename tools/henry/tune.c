@@ -51,12 +51,19 @@ static void put_kernel(const hn_tuned_kernel *k, hn_strbuf *out) {
     hn_strbuf_putc(out, '\n');
 }
 
+static void put_fusion(const hn_tuned_fusion *f, hn_strbuf *out) {
+    hn_strbuf_printf(out, "%s: %s, in one kernel %.2f us, apart %.2f us%s\n", f->name,
+                     f->is_apart ? "apart" : "fused", f->fused_ns / 1e3, f->apart_ns / 1e3,
+                     f->was_timed ? "" : " (known)");
+}
+
 static hn_status print_text(const tool_options *o, const hn_tune_report *report) {
     hn_strbuf text;
     hn_strbuf_init(&text);
     hn_strbuf_printf(&text, "share runs  kernel  form\n");
     for (uint32_t k = 0; k < report->kernel_count; k++)
         if (report->kernels[k].form_count > 1) put_kernel(&report->kernels[k], &text);
+    for (uint32_t k = 0; k < report->fusion_count; k++) put_fusion(&report->fusions[k], &text);
     hn_strbuf_printf(
         &text,
         "%u kernels: %u timed, %u known, %u by the model of costs; %llu timed runs, %.1f s%s\n",
@@ -109,6 +116,16 @@ static void json_kernel(const hn_tuned_kernel *k, tool_json *json) {
     tool_json_close(json);
 }
 
+static void json_fusion(const hn_tuned_fusion *f, tool_json *json) {
+    tool_json_open(json, NULL, '{');
+    tool_json_str(json, "name", f->name);
+    tool_json_bool(json, "is_apart", f->is_apart);
+    tool_json_bool(json, "was_timed", f->was_timed);
+    tool_json_num(json, "fused_ns", f->fused_ns);
+    tool_json_num(json, "apart_ns", f->apart_ns);
+    tool_json_close(json);
+}
+
 static hn_status print_json(const hn_tune_report *report) {
     tool_json json;
     tool_json_init(&json);
@@ -118,6 +135,9 @@ static hn_status print_json(const hn_tune_report *report) {
     tool_json_bool(&json, "is_complete", report->is_complete);
     tool_json_open(&json, "kernels", '[');
     for (uint32_t k = 0; k < report->kernel_count; k++) json_kernel(&report->kernels[k], &json);
+    tool_json_close(&json);
+    tool_json_open(&json, "fusions", '[');
+    for (uint32_t k = 0; k < report->fusion_count; k++) json_fusion(&report->fusions[k], &json);
     tool_json_close(&json);
     hn_status status = tool_json_finish(&json, true, NULL);
     tool_json_deinit(&json);

@@ -147,6 +147,7 @@ TEST(values_change_the_key) {
     CHANGES(threads, 61, true);
     CHANGES(embed_weights, true, true);
     CHANGES(tune_radius, 2, false);
+    CHANGES(tune_fusion, true, false);
     CHANGES(verify, true, false);
     CHANGES(compile_threads, 3, false);
     CHANGES(no_standby, true, false);
