@@ -250,7 +250,12 @@ wrappers() {
 suite_graphs() {
     local graphs=1000 contractions=64 lower=100
     [ "${HENRY_TEST_ALL:-}" ] && graphs=2000 contractions=4000 lower=200
-    for seed in $GRAPHS_ONCE_WRONG; do echo "$build/run_graphs $seed 1"; done | run_programs
+    { # Graphs that meet each rewrite: of a fixed range, in one process each, since what is met is counted there.
+        echo "$build/run_forms 0 200 --rewrites"
+        echo "$build/run_graphs 0 64 --batch 16 --meets kernels_of_segments --meets kernels_of_variants"
+        echo "$build/run_graphs 0 32 --weights --batch 8 --meets weights_computed_once"
+        for seed in $GRAPHS_ONCE_WRONG; do echo "$build/run_graphs $seed 1"; done
+    } | run_programs
     "$build/run_forms" 5481 1 --shared # a buffer that only the last phase of a slab's rows reads
     "$build/run_forms" 73006949 1 # fewer elements than a vector has, of a size of the call
     "$build/run_forms" 173002528 1 # half of a size of the call, in vectors
@@ -268,6 +273,7 @@ suite_graphs() {
     share_graphs "$build" 64 --loops --batch 16
     share_graphs "$build" 160 --shared --batch 16
     share_graphs "$build" 160 --pieces --batch 16
+    share_graphs "$build" 64 --rare --batch 16
     share_forms "$build" 1000 --pieces
     share_forms "$build" 1000 --pieces --cpu
     share_forms "$build" 200 --contractions

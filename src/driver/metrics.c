@@ -127,8 +127,16 @@ static void count_fusions(hn_driver *d) {
         count(d, HN_METRIC_FUSIONS_FOR_MEMORY,
               schedule->refusals.items[k].why == HN_REFUSED_MEMORY);
     count(d, HN_METRIC_BYTES_SAVED, schedule->saved_bytes);
-    count(d, HN_METRIC_LOOPS_REORDERED, schedule->reordered);
-    count(d, HN_METRIC_KERNELS_MERGED, schedule->merged);
+}
+
+static void count_rewrites(hn_driver *d) {
+    const uint32_t *of = d->schedule.rewrites;
+    count(d, HN_METRIC_LOOPS_REORDERED,
+          (int64_t)of[HN_SCHED_ORDER_LOOP] + of[HN_SCHED_ORDER_KERNEL]);
+    count(d, HN_METRIC_KERNELS_MERGED, of[HN_SCHED_MERGE]);
+    count(d, HN_METRIC_COMPUTED_AGAIN,
+          (int64_t)of[HN_SCHED_PIECES] + of[HN_SCHED_CROSSED] + of[HN_SCHED_REMADE]);
+    count(d, HN_METRIC_REDUCTIONS_SPLIT, (int64_t)of[HN_SCHED_SPLIT] + of[HN_SCHED_SCAN]);
 }
 
 hn_status hn_driver_count(hn_driver *d) {
@@ -143,11 +151,10 @@ hn_status hn_driver_count(hn_driver *d) {
     if (status) return status;
     count_layouts(d);
     count_fusions(d);
+    count_rewrites(d);
     hn_driver_weights_count(d);
-    count(d, HN_METRIC_COMPUTED_AGAIN, d->schedule.computed_again);
     count(d, HN_METRIC_SCATTERS_SELECTED, d->program->scatters_selected);
     count(d, HN_METRIC_CATS_CUT, d->program->cats_cut);
-    count(d, HN_METRIC_REDUCTIONS_SPLIT, d->schedule.splits);
     count(d, HN_METRIC_NODES_IMPORTED, d->stats.nodes_imported);
     count(d, HN_METRIC_NODES, d->stats.nodes);
     count(d, HN_METRIC_LOOPS, d->stats.loops);

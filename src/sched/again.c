@@ -250,8 +250,8 @@ static hn_status try_buffer(again *a, hn_buf b) {
     const group *last = &a->s->groups.items[v.readers[0]];
     const uint32_t other =
         last->is_loop ? last->members.items[0].origin : a->s->p->items.items[last->item].origin;
-    if (!sched_allows(a->s, "a value is computed again (again.c)", v.maker->origin, other))
-        return NULL;
+    if (!sched_allows(a->s, HN_SCHED_AGAIN, v.maker->origin, other)) return NULL;
+    sched_done(a->s, HN_SCHED_AGAIN);
     return v.is_computed ? compute(a, &v) : make_copy(a, &v);
 }
 

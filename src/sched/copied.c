@@ -135,10 +135,12 @@ hn_status calls_take_copy(calls *c, const call_result *r, bool *out_taken) {
     const hn_item at = c->uses[buffer_of(c, r)].reader[0];
     if (!is_next_writer(c, r->i, copy->store.buffer, at)) return NULL;
     HN_TRY(find_place(c, r, copy, &place, out_taken));
-    *out_taken = *out_taken && calls_knows_place(c, r->i, &r->space, &place, at) &&
-                 sched_allows(c->s, "a call writes where its result would be copied to (copied.c)",
-                              calls_item(c, r->i)->origin, calls_item(c, at)->origin);
-    return *out_taken ? take(c, r, &place) : NULL;
+    *out_taken =
+        *out_taken && calls_knows_place(c, r->i, &r->space, &place, at) &&
+        sched_allows(c->s, HN_SCHED_COPIED, calls_item(c, r->i)->origin, calls_item(c, at)->origin);
+    if (!*out_taken) return NULL;
+    sched_done(c->s, HN_SCHED_COPIED);
+    return take(c, r, &place);
 }
 
 /* ---- calls without epilogues ---- */

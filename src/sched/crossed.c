@@ -213,12 +213,11 @@ static bool all_can(const crossed *c, hn_buf b, const hn_loop *maker) {
     for (uint32_t r = t->last; r; r = c->reads.items[r - 1].next) {
         const hn_item i = c->reads.items[r - 1].item;
         if (i < t->writer || c->region[i] != c->region[t->writer] ||
-            !can_compute(c->s, item_of(c, i)->loop, maker, &is_across_any) ||
-            !sched_allows(c->s, "a reduction across rows computes what it reads (crossed.c)",
-                          item_of(c, t->writer)->origin, item_of(c, i)->origin))
+            !can_compute(c->s, item_of(c, i)->loop, maker, &is_across_any))
             return false;
     }
-    return is_across_any;
+    return is_across_any && sched_allows(c->s, HN_SCHED_CROSSED, item_of(c, t->writer)->origin,
+                                         item_of(c, c->reads.items[t->last - 1].item)->origin);
 }
 
 static hn_status compute(crossed *c, hn_buf b, const hn_loop *maker) {
@@ -229,7 +228,7 @@ static hn_status compute(crossed *c, hn_buf b, const hn_loop *maker) {
         HN_TRY(note_loads(c, &maker->body, i));
     }
     c->dead[t->writer] = true;
-    c->s->out->computed_again++;
+    sched_done(c->s, HN_SCHED_CROSSED);
     return NULL;
 }
 
@@ -251,6 +250,6 @@ hn_status sched_crossed(sched *s) {
         const hn_loop *maker = b ? maker_of(&c, b) : NULL;
         if (maker && all_can(&c, b, maker)) HN_TRY(compute(&c, b, maker));
     }
-    if (s->out->computed_again) drop_dead(&c);
+    if (s->out->rewrites[HN_SCHED_CROSSED]) drop_dead(&c);
     return hn_sym_status(s->sym);
 }

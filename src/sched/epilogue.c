@@ -460,8 +460,8 @@ static hn_status take(reading *r) {
     return NULL;
 }
 
-static bool allows(const reading *r, const char *rule) {
-    return sched_allows(r->c->s, rule, calls_item(r->c, r->i)->origin,
+static bool allows(const reading *r) {
+    return sched_allows(r->c->s, HN_SCHED_EPILOGUE, calls_item(r->c, r->i)->origin,
                         calls_item(r->c, r->c->uses[r->result].reader[0])->origin);
 }
 
@@ -534,9 +534,11 @@ static hn_status take_tails(reading *r, bool *out_takes) {
     bool all = true;
     for (uint32_t k = 0; k < u->readers && all; k++) all = add_tails(r, u->reader[k]);
     keep_common(r);
-    *out_takes = all && r->tail_count && takes_anything(&r->tails[0]) &&
-                 allows(r, "a call takes what stands behind it (epilogue.c)");
-    if (*out_takes) return take(r);
+    *out_takes = all && r->tail_count && takes_anything(&r->tails[0]) && allows(r);
+    if (*out_takes) {
+        sched_done(r->c->s, HN_SCHED_EPILOGUE);
+        return take(r);
+    }
     return refuse(r, has_costly(r) ? HN_REFUSED_COSTLY_FUNCTION : HN_REFUSED_NO_SUCH_END);
 }
 

@@ -18,8 +18,6 @@
 
 #include <string.h>
 
-static const char rule[] = "alike kernels become one (foreach.c)";
-
 /* Steps that become one, at the place of the first. */
 typedef struct batch {
     uint32_t arguments; /* of a member */
@@ -131,10 +129,11 @@ static hn_status place_kernel(joining *x, uint32_t *step) {
     use_kernel(x, k, need, &needed);
     if (!b || needed > b->steps.items[0] || !has_room(x, b) ||
         waiting_bytes(x, k) > x->s->options->limits->segment_waiting_bytes ||
-        !sched_allows(x->s, rule, k->origin, kernel_of(x, b->steps.items[0])->origin))
+        !sched_allows(x->s, HN_SCHED_ALIKE, k->origin, kernel_of(x, b->steps.items[0])->origin))
         return start_batch(x, *step);
     HN_PUSH(x->s->scratch, &b->steps, *step);
     x->has_joined[*step] = true;
+    sched_done(x->s, HN_SCHED_ALIKE);
     *step = b->steps.items[0];
     return NULL;
 }

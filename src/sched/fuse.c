@@ -52,6 +52,15 @@ static void reduce_to_pointwise(sched *s, hn_loop *loop) {
             &(hn_sop){.kind = HN_SOP_INDEX, .dtype = HN_DTYPE_I64, .index = hn_sym_int(s->sym, 0)});
 }
 
+/* Whether the loop reads something that the group, of this index, makes. */
+static bool reads_result(const sched *s, const hn_loop *loop, uint32_t index) {
+    for (hn_sid k = 1; k < loop->body.count; k++) {
+        const hn_sop *op = &loop->body.items[k];
+        if (op->kind == HN_SOP_LOAD && s->writer_group[op->buffer] == index + 1) return true;
+    }
+    return false;
+}
+
 /* The loop joins the group, or the refusal is noted. `joins`: what joins in its stead, or itself. */
 static hn_status try_candidate(sched *s, const fuse_candidate *c, hn_loop *loop, uint32_t origin,
                                bool *out_joined) {
@@ -62,6 +71,8 @@ static hn_status try_candidate(sched *s, const fuse_candidate *c, hn_loop *loop,
     if (why) HN_TRY(fuse_join_reordered(s, &s->groups.items[c->group], loop, origin, &why));
     *out_joined = !why;
     if (why) return fuse_refuse(s, c, origin, why);
+    sched_done(s, HN_SCHED_JOIN);
+    if (!reads_result(s, loop, c->group)) sched_done(s, HN_SCHED_SIBLINGS);
     s->out->saved_bytes += c->bytes;
     return NULL;
 }
@@ -142,6 +153,7 @@ static hn_status place_columns(sched *s, const hn_loop *loop, uint32_t origin, b
         HN_TRY(mixed_second_stage(s, &s->groups.items[index], loop, second));
         fuse_note_access(s, first, index);
         *out_placed = true;
+        sched_done(s, HN_SCHED_COLUMNS);
         return place_combining(s, index, second, origin);
     }
     return NULL;
@@ -200,6 +212,7 @@ static hn_status gather_producers(sched *s, const hn_loop *loop) {
                          false, &why));
         if (why) continue;
         from->members.count = 0;
+        sched_done(s, HN_SCHED_GATHER);
         fuse_note_access(s, moved, newest - 1);
     }
     return NULL;
@@ -218,6 +231,7 @@ static hn_status place_picked(sched *s, hn_loop *loop, uint32_t origin, bool *ou
         const fuse_candidate c = fuse_common_with(s, loop, index);
         return fuse_refuse(s, &c, origin, why);
     }
+    sched_done(s, HN_SCHED_PICK);
     HN_TRY(pick_second_stage(s, first, loop));
     fuse_note_access(s, first, index);
     *out_picked = true;

@@ -155,6 +155,7 @@ static bool is_same_order(const alignment *a, const piece *pieces, uint32_t coun
 typedef struct reordering {
     uint32_t count;
     hn_expr vars[HN_MAX_RANK]; /* the new ones */
+    bool reverses;             /* some are walked backwards */
     uint32_t from_count;
     hn_expr from[HN_MAX_RANK], at[HN_MAX_RANK]; /* each old one over these */
 } reordering;
@@ -174,11 +175,17 @@ static bool find_reordering(alignment *a, reordering *out) {
     for (uint32_t k = 0; k < out->count; k++) {
         const piece *p = &pieces[k];
         hn_expr digit = out->vars[k] = hn_sym_index(sym, k, p->extent);
+        out->reverses |= p->reversed;
         if (p->reversed)
             digit = hn_sym_sub(sym, hn_sym_sub(sym, p->extent, hn_sym_int(sym, 1)), digit);
         out->at[p->var] = hn_sym_add(sym, out->at[p->var], hn_sym_mul(sym, digit, p->inner));
     }
     return true;
+}
+
+static void count_order(sched *s, const reordering *r, hn_sched_rewrite rewrite, uint32_t loops) {
+    s->out->rewrites[rewrite] += loops;
+    if (r->reverses) sched_done(s, HN_SCHED_REVERSE);
 }
 
 static void reorder(sched *s, const reordering *r, hn_loop *loop) {
@@ -295,7 +302,8 @@ static hn_status join_loop(sched *s, group *g, hn_loop *loop, uint32_t origin,
     if (*out_why) return NULL;
     *loop = *copy;
     g->members.items[g->members.count - 1].loop = loop;
-    s->out->reordered++;
+    count_order(s, &order, HN_SCHED_ORDER_LOOP, 1);
+    if (wraps) sched_done(s, HN_SCHED_CUT);
     return NULL;
 }
 
@@ -335,7 +343,7 @@ static hn_status join_reordered_group(sched *s, group *g, hn_loop *loop, uint32_
         trial.outer.items[d] = hn_sym_symbol_extent(s->sym, order.vars[d]);
     HN_TRY(fuse_join(s, &trial, loop, origin, false, out_why));
     if (*out_why) return NULL;
-    s->out->reordered += g->members.count;
+    count_order(s, &order, HN_SCHED_ORDER_KERNEL, g->members.count);
     fuse_group_commit(g, &trial);
     return NULL;
 }

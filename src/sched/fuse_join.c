@@ -152,11 +152,7 @@ hn_status fuse_join(sched *s, group *g, hn_loop *loop, uint32_t origin, bool sha
     *out_why = HN_REFUSED_NONE;
     HN_TRY(check_reads(s, g, &a, shares_reads, out_why));
     if (!*out_why &&
-        !sched_allows(s,
-                      shares_reads
-                          ? "a reduction down columns joins a kernel in slabs of rows (mixed.c)"
-                          : "a loop joins a kernel (fuse.c)",
-                      origin, newest_origin(g)))
+        !sched_allows(s, shares_reads ? HN_SCHED_COLUMNS : HN_SCHED_JOIN, origin, newest_origin(g)))
         *out_why = HN_REFUSED_LIMIT;
     return *out_why ? NULL : commit(s, g, &a, &flat_inner, &new_inner, loop, origin);
 }

@@ -337,7 +337,7 @@ static hn_status note_merged(merge *m, const pair *p, uint32_t second) {
     HN_TRY(add_group(m, p->what.group));
     m->of[second].count = 0;
     m->joined[second] = p->what.group;
-    m->s->out->merged++;
+    sched_done(m->s, HN_SCHED_MERGE);
     m->s->out->saved_bytes += p->what.bytes;
     return NULL;
 }
@@ -490,7 +490,7 @@ static hn_status try_waiting(merge *m, uint32_t b) {
 static hn_status reorder_groups(merge *m) {
     sched *s = m->s;
     group *items;
-    if (!s->out->merged) return NULL;
+    if (!s->out->rewrites[HN_SCHED_MERGE]) return NULL;
     HN_NEW(s->arena, items, s->groups.count);
     for (uint32_t k = 0; k < s->groups.count; k++) items[k] = s->groups.items[m->order[k]];
     s->groups.items = items;

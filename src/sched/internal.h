@@ -101,10 +101,15 @@ bool loop_merges(sched *s, const hn_loop *loop, hn_expr a, hn_expr b);
 /* Applies a substitution to every index expression of a loop. */
 void loop_subst(sched *s, hn_loop *loop, const hn_expr *from, const hn_expr *to, uint32_t count);
 
-/* Asked before what fusion does, with the nodes that it brings together. */
-static inline bool sched_allows(const sched *s, const char *rule, uint32_t origin, uint32_t other) {
-    return hn_limit_allows(s->options->limit, rule, origin, other);
+/* Asked before a rewrite, with the nodes that it brings together. */
+static inline bool sched_allows(const sched *s, hn_sched_rewrite rewrite, uint32_t origin,
+                                uint32_t other) {
+    return hn_limit_allows(s->options->limit, hn_sched_rewrite_kind_of(rewrite)->sentence, origin,
+                           other);
 }
+
+/* Once a rewrite has been done. */
+static inline void sched_done(sched *s, hn_sched_rewrite rewrite) { s->out->rewrites[rewrite]++; }
 
 /* calls.c: before loops are grouped. */
 hn_status sched_calls(sched *s) HN_MUST_USE;

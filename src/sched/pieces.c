@@ -275,8 +275,8 @@ static hn_status try_buffer(pieces *p, hn_buf b) {
     loop_pieces from;
     hn_loop *made[READERS_MAX];
     if (!find_pieces(p, b, &from) || gain_of(p, b, &from) <= 0 ||
-        !sched_allows(p->s, "pieces are computed by their readers (pieces.c)",
-                      item_of(p, t->writer[0])->origin, item_of(p, t->reader[0])->origin))
+        !sched_allows(p->s, HN_SCHED_PIECES, item_of(p, t->writer[0])->origin,
+                      item_of(p, t->reader[0])->origin))
         return NULL;
     for (uint32_t r = 0; r < t->readers; r++) {
         bool is_done;
@@ -289,7 +289,7 @@ static hn_status try_buffer(pieces *p, hn_buf b) {
         note_loads(p, made[r], t->reader[r]);
     }
     for (uint32_t k = 0; k < t->writers; k++) p->dead[t->writer[k]] = true;
-    p->s->out->computed_again++;
+    sched_done(p->s, HN_SCHED_PIECES);
     return NULL;
 }
 
@@ -303,11 +303,10 @@ static void drop_dead(const pieces *p) {
 
 hn_status sched_pieces(sched *s) {
     pieces p = {.s = s};
-    const uint32_t before = s->out->computed_again;
     if (s->options->no_fusion) return NULL;
     HN_TRY(find_touched(&p));
     for (hn_buf b = s->p->buffers.count; b-- > 1;)
         if (p.of[b].writers > 1) HN_TRY(try_buffer(&p, b));
-    if (s->out->computed_again != before) drop_dead(&p);
+    if (s->out->rewrites[HN_SCHED_PIECES]) drop_dead(&p);
     return hn_sym_status(s->sym);
 }

@@ -54,12 +54,13 @@ hn_status calls_take_prologues(calls *c, hn_item i) {
         hn_buf b = call->operands[k].buffer;
         hn_loop *producer = call->operands[k].written ? NULL : prologue_of(c, b, i);
         if (!producer || !is_solvable(c->s, call, producer) ||
-            !sched_allows(c->s, "a call computes what it reads (prologue.c)",
-                          calls_item(c, i)->origin, calls_item(c, c->uses[b].writer)->origin))
+            !sched_allows(c->s, HN_SCHED_PROLOGUE, calls_item(c, i)->origin,
+                          calls_item(c, c->uses[b].writer)->origin))
             continue;
         for (uint32_t l = 0; l < call->loop_count; l++)
             HN_TRY(loop_inline(c->s, &call->loops[l], producer));
         c->dead[c->uses[b].writer] = true;
+        sched_done(c->s, HN_SCHED_PROLOGUE);
         c->uses[b] = (use){0};
     }
     return NULL;

@@ -159,7 +159,7 @@ static hn_status compute(remade *r, hn_buf b, const hn_loop *loop, const uint32_
             if (is_first_load(&loop->body, k))
                 HN_TRY(lives_add_read(&r->l, loop->body.items[k].buffer, readers[n]));
     }
-    r->s->out->computed_again++;
+    sched_done(r->s, HN_SCHED_REMADE);
     r->s->changed = true;
     return NULL;
 }
@@ -182,7 +182,7 @@ static hn_status try_buffer(remade *r, hn_buf b) {
     const int64_t worth = COST_OF_BYTE * size * (1 + count); /* of an element */
     if (gain < all / GAIN_PARTS || cost * count > worth * gain / all) return NULL;
     const uint32_t last = readers[0];
-    if (!sched_allows(r->s, "a value is computed by its readers (remade.c)", maker->origin,
+    if (!sched_allows(r->s, HN_SCHED_REMADE, maker->origin,
                       r->s->groups.items[last].members.items[0].origin))
         return NULL;
     return compute(r, b, &loop, readers, count);
@@ -224,7 +224,7 @@ static int last_first(const void *x, const void *y) {
 hn_status sched_remade(sched *s) {
     enum { ROUNDS_MAX = CHAIN_MAX };
     remade r = {.s = s};
-    const uint32_t most = s->p->buffers.count, before = s->out->computed_again;
+    const uint32_t most = s->p->buffers.count;
     candidate *list;
     uint32_t count = 0;
     bool some = true;
@@ -236,7 +236,7 @@ hn_status sched_remade(sched *s) {
             list[count++] = (candidate){r.l.of[b].last_write, r.l.of[b].member, b};
     if (count) qsort(list, count, sizeof *list, last_first);
     for (uint32_t k = 0; k < count; k++) HN_TRY(try_buffer(&r, list[k].buffer));
-    if (s->out->computed_again == before) return NULL;
+    if (!s->out->rewrites[HN_SCHED_REMADE]) return NULL;
     for (uint32_t k = 0; k < ROUNDS_MAX && some; k++) HN_TRY(drop_unread(&r, &some));
     return hn_sym_status(s->sym);
 }

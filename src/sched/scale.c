@@ -228,9 +228,10 @@ static hn_status take_side(scaling *x, hn_sid whole, hn_sid scale, bool *out_tak
         if (!side_of(x, made->store.buffer, made->store.index, &of_scale)) return NULL;
     }
     *out_taken = scales_channels(x, &of_scale) &&
-                 sched_allows(x->c->s, "a call takes the scale of its input (scale.c)",
-                              calls_item(x->c, x->i)->origin, calls_item(x->c, x->from)->origin);
+                 sched_allows(x->c->s, HN_SCHED_SCALE, calls_item(x->c, x->i)->origin,
+                              calls_item(x->c, x->from)->origin);
     if (!*out_taken) return NULL;
+    sched_done(x->c->s, HN_SCHED_SCALE);
     take(x, &of_whole, &of_scale, made);
     return hn_origins_add(x->c->s->arena, &x->call->origins, product);
 }

@@ -210,9 +210,7 @@ hn_status scan_split(sched *s, const hn_loop *loop, uint32_t origin, hn_loop *ou
         sum_pieces, scan_sums, scan_pieces, scan_rest};
     pieces x = {0};
     *out_count = 0;
-    if (!cut(s, loop, &x) ||
-        !sched_allows(s, "a scan of few rows is done in pieces (scan.c)", origin, 0))
-        return NULL;
+    if (!cut(s, loop, &x) || !sched_allows(s, HN_SCHED_SCAN, origin, 0)) return NULL;
     HN_TRY(add_buffer(s, loop, &x, &x.sums));
     HN_TRY(add_buffer(s, loop, &x, &x.scanned));
     const uint32_t count = x.rest ? SCAN_STAGES : SCAN_STAGES - 1;
@@ -222,6 +220,6 @@ hn_status scan_split(sched *s, const hn_loop *loop, uint32_t origin, hn_loop *ou
         HN_TRY(stages[k](s, &x, out[k]));
     }
     *out_count = count;
-    s->out->splits++;
+    sched_done(s, HN_SCHED_SCAN);
     return NULL;
 }

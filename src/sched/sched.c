@@ -4,6 +4,16 @@
 
 #include "sched/fuse.h"
 
+static const hn_sched_rewrite_kind rewrite_kinds[] = {
+#define HN_SCHED_REWRITE(id, name, sentence) {name, sentence},
+#include "sched/rewrites.def"
+#undef HN_SCHED_REWRITE
+};
+
+const hn_sched_rewrite_kind *hn_sched_rewrite_kind_of(hn_sched_rewrite rewrite) {
+    return &rewrite_kinds[rewrite];
+}
+
 static void count_loop(sched *s, const hn_loop *loop) {
     for (hn_sid k = 1; k < loop->body.count; k++) {
         const hn_sop *op = &loop->body.items[k];

@@ -144,6 +144,21 @@ typedef struct hn_refusal_kind {
 } hn_refusal_kind;
 const hn_refusal_kind *hn_refusal_kind_of(hn_refusal_reason why);
 
+/* What the scheduler does to loops and calls (rewrites.def). */
+typedef enum hn_sched_rewrite {
+#define HN_SCHED_REWRITE(id, name, sentence) HN_SCHED_##id,
+#include "sched/rewrites.def"
+#undef HN_SCHED_REWRITE
+    HN_SCHED_REWRITE_COUNT
+} hn_sched_rewrite;
+
+/* Static. */
+typedef struct hn_sched_rewrite_kind {
+    const char *name;     /* "split": stable */
+    const char *sentence; /* "a reduction is split in two (split.c)" */
+} hn_sched_rewrite_kind;
+const hn_sched_rewrite_kind *hn_sched_rewrite_kind_of(hn_sched_rewrite rewrite);
+
 enum { HN_REFUSAL_SHARED_MAX = 4 };
 #define HN_REFUSAL_NO_STEP UINT32_MAX
 
@@ -168,11 +183,9 @@ typedef struct hn_schedule {
         hn_refusal *items;
         uint32_t count, cap;
     } refusals;          /* in the order in which they were looked at */
-    uint32_t reordered;  /* loops whose dims were reordered, cut or reversed to join a kernel */
-    uint32_t merged;     /* kernels that became part of another one after all loops had theirs */
     int64_t saved_bytes; /* that loops need not move since they share kernels, at the hints */
-    uint32_t splits;     /* reductions and scans that became several kernels (split.c, scan.c) */
-    uint32_t computed_again; /* values that their readers compute (crossed.c, remade.c) */
+    uint32_t rewrites
+        [HN_SCHED_REWRITE_COUNT]; /* how often each was done; ORDER_KERNEL: to how many loops */
 } hn_schedule;
 
 /* What a target has, and what its memory and threads are good for: from where on a decision pays.

@@ -113,11 +113,11 @@ hn_status loop_split(sched *s, hn_loop *loop, uint32_t origin, hn_loop **out_sec
     *out_second = NULL;
     int64_t parts =
         loop->rank + loop->red_rank < HN_MAX_RANK && loop->red_rank ? parts_of(s, loop) : 0;
-    if (!parts || !sched_allows(s, "a reduction is split in two (split.c)", origin, 0)) return NULL;
+    if (!parts || !sched_allows(s, HN_SCHED_SPLIT, origin, 0)) return NULL;
     HN_NEW(s->arena, *out_second, 1);
     HN_TRY(partial_buffer(s, loop, parts, &buffer, strides));
     HN_TRY(second_stage(s, loop, parts, buffer, strides, *out_second));
     first_stage(s, loop, parts, buffer, strides);
-    s->out->splits++;
+    sched_done(s, HN_SCHED_SPLIT);
     return NULL;
 }

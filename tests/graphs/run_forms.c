@@ -2,14 +2,18 @@
  * forms are run by their interpreter, the loops before the schedule by theirs, and the outputs
  * compared.
  *
- *     run_forms FROM COUNT [--contractions | --shared | --pieces] [--cpu] [--best] [--dump]
+ *     run_forms FROM COUNT [--contractions | --shared | --pieces | --rare] [--cpu] [--best] [--dump]
+ *     run_forms FROM COUNT --rewrites
  *
- * --contractions, --shared, --pieces: other kinds of random graphs (support/random_graph.h). The
+ * --contractions, --shared, --pieces, --rare: other kinds of random graphs (support/random_graph.h). The
  * processor is a GPU, or with --cpu one with vectors: how long they are, and whether it has caches
  * that the small tensors of tests fill, goes by the seed. Every fourth graph is there twice, so that
  * its kernels become segments. Of the plans that the planner offers for a kernel one is taken by the
  * seed; --best takes the first. Schedules differ by the seed as well. Prints how to run a failing
- * seed again. --dump prints graph and forms. Exit 0 when all agree. */
+ * seed again. --dump prints graph and forms. Exit 0 when all agree.
+ *
+ * --rewrites: the seeds in each kind of graphs, for both processors. Prints how many graphs met each
+ * rewrite of the scheduler (sched/rewrites.def), and fails when none met one of them. */
 #include "kernel/plan_cpu.h"
 #include "kernel/plan_gpu.h"
 #include "tests/support/form_run.h"
@@ -23,8 +27,14 @@
 typedef struct command {
     uint64_t from, count;
     hn_random_family family;
-    bool cpu, best, dumps;
+    bool cpu, best, dumps, rewrites;
 } command;
+
+/* Of several graphs: how many kernels there were, and how many graphs met a rewrite. */
+typedef struct totals {
+    uint64_t passed, failed, kernels, bounds;
+    uint64_t rewrites[HN_SCHED_REWRITE_COUNT], of_phases, with_locals, scatters_selected, cats_cut;
+} totals;
 
 /* The kernels of one seed. */
 typedef struct chooser {
@@ -116,44 +126,94 @@ static bool parse_command(int argc, char **argv, command *out) {
     *out = (command){0};
     if (argc < 3 || !parse(argv[1], &out->from) || !parse(argv[2], &out->count)) return false;
     for (int k = 3; k < argc; k++) {
-        if (hn_random_family_named(argv[k], &out->family) && out->family != HN_FAMILY_LOOPS)
+        if (hn_random_family_named(argv[k], &out->family) && out->family != HN_FAMILY_LOOPS &&
+            out->family != HN_FAMILY_WEIGHTS)
             continue;
         if (strcmp(argv[k], "--cpu") == 0) out->cpu = true;
         else if (strcmp(argv[k], "--best") == 0) out->best = true;
         else if (strcmp(argv[k], "--dump") == 0) out->dumps = true;
+        else if (strcmp(argv[k], "--rewrites") == 0) out->rewrites = true;
         else return false;
     }
-    return true;
+    return !out->rewrites || (!out->family && !out->cpu);
+}
+
+static void add_to(totals *t, const hn_forms_count *of_seed) {
+    t->kernels += of_seed->kernels, t->bounds += of_seed->bounds;
+    for (uint32_t k = 0; k < HN_SCHED_REWRITE_COUNT; k++)
+        t->rewrites[k] += of_seed->rewrites[k] > 0;
+    t->of_phases += of_seed->of_phases > 0, t->with_locals += of_seed->with_locals > 0;
+    t->scatters_selected += of_seed->scatters_selected > 0;
+    t->cats_cut += of_seed->cats_cut > 0;
+}
+
+static void run_seeds(const command *c, const char *program, totals *out) {
+    for (uint64_t seed = c->from; seed < c->from + c->count; seed++) {
+        hn_forms_count of_seed = {0};
+        hn_status outcome = check_seed(c, seed, &of_seed);
+        add_to(out, &of_seed);
+        *(outcome ? &out->failed : &out->passed) += 1;
+        if (!outcome) continue;
+        fprintf(stderr, "seed %llu: %s\n  again: %s %llu 1%s%s%s\n", (unsigned long long)seed,
+                hn_status_message(outcome), program, (unsigned long long)seed,
+                hn_random_family_option(c->family), c->cpu ? " --cpu" : "",
+                c->best ? " --best" : "");
+        hn_status_free(outcome);
+    }
+}
+
+/* ---- what the graphs have met ---- */
+
+static void run_families(const command *c, const char *program, totals *out) {
+    static const hn_random_family families[] = {HN_FAMILY_ANY, HN_FAMILY_CONTRACTIONS,
+                                                HN_FAMILY_SHARED, HN_FAMILY_PIECES, HN_FAMILY_RARE};
+    for (size_t k = 0; k < sizeof families / sizeof *families; k++)
+        for (int cpu = 0; cpu < 2; cpu++) {
+            command own = *c;
+            own.family = families[k];
+            own.cpu = cpu;
+            run_seeds(&own, program, out);
+        }
+}
+
+/* A row of the table. A rewrite that no graph has met is not tested: that is a failure. */
+static void print_met(totals *t, const char *what, uint64_t graphs) {
+    fprintf(stderr, "%8llu  %s\n", (unsigned long long)graphs, what);
+    if (graphs) return;
+    fprintf(stderr, "no graph has met this rewrite\n");
+    t->failed++;
+}
+
+static void print_rewrites(totals *t) {
+    fprintf(stderr, "  graphs  have met\n");
+    for (uint32_t k = 0; k < HN_SCHED_REWRITE_COUNT; k++)
+        print_met(t, hn_sched_rewrite_kind_of((hn_sched_rewrite)k)->sentence, t->rewrites[k]);
+    print_met(t, "a kernel of several inner loops", t->of_phases);
+    print_met(t, "a kernel with buffers of a row", t->with_locals);
+    print_met(t, "a scatter into a constant is a select", t->scatters_selected);
+    print_met(t, "a concatenation is no memory", t->cats_cut);
 }
 
 int main(int argc, char **argv) {
     command c;
-    uint64_t failed = 0, kernels = 0, bounds = 0, reordered = 0, merged = 0;
+    totals t = {0};
     if (!parse_command(argc, argv, &c)) {
         fprintf(
             stderr,
-            "usage: %s FROM COUNT [--contractions | --shared | --pieces] [--cpu] [--best] [--dump]\n",
-            argv[0]);
+            "usage: %s FROM COUNT [--contractions | --shared | --pieces | --rare] [--cpu] [--best] [--dump]\n"
+            "       %s FROM COUNT --rewrites\n",
+            argv[0], argv[0]);
         return 2;
     }
-    for (uint64_t seed = c.from; seed < c.from + c.count; seed++) {
-        hn_forms_count of_seed = {0};
-        hn_status outcome = check_seed(&c, seed, &of_seed);
-        kernels += of_seed.kernels, bounds += of_seed.bounds, reordered += of_seed.reordered;
-        merged += of_seed.merged;
-        if (!outcome) continue;
-        failed++;
-        fprintf(stderr, "seed %llu: %s\n  again: %s %llu 1%s%s%s\n", (unsigned long long)seed,
-                hn_status_message(outcome), argv[0], (unsigned long long)seed,
-                hn_random_family_option(c.family), c.cpu ? " --cpu" : "", c.best ? " --best" : "");
-        hn_status_free(outcome);
+    if (c.rewrites) {
+        run_families(&c, argv[0], &t);
+        print_rewrites(&t);
+    } else {
+        run_seeds(&c, argv[0], &t);
     }
-    fprintf(
-        stderr,
-        "%llu kernels, the traffic of %llu is a bound; %llu loops reordered, %llu kernels merged\n",
-        (unsigned long long)kernels, (unsigned long long)bounds, (unsigned long long)reordered,
-        (unsigned long long)merged);
-    printf("%llu passed, %llu failed\n", (unsigned long long)(c.count - failed),
-           (unsigned long long)failed);
-    return failed != 0;
+    fprintf(stderr, "%llu kernels, the traffic of %llu is a bound\n", (unsigned long long)t.kernels,
+            (unsigned long long)t.bounds);
+    printf("%llu passed, %llu failed\n", (unsigned long long)t.passed,
+           (unsigned long long)t.failed);
+    return t.failed != 0;
 }

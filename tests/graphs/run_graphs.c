@@ -1,12 +1,14 @@
 /* run_graphs.c: random graphs of primitives, compiled and run, against the reference interpreter.
  *
- *     run_graphs FROM COUNT [--contractions | --loops | --shared | --pieces]
+ *     run_graphs FROM COUNT [--contractions | --loops | --shared | --pieces | --rare | --weights]
  *                [--no-fusion | --dump] [--target TARGET] [--kernels]
- *                [--pool MODE] [--donate] [--batch N] [--watch SECONDS]
+ *                [--pool MODE] [--donate] [--batch N] [--watch SECONDS] [--meets COUNTER]...
  *
  * --contractions: graphs of the kind with matrix products, convolutions and attention; --loops: of
  * that with loops and conditionals; --shared: of that with much to fuse; --pieces: of that with
- * concatenations. --target compiles for another level than this machine's, or for another device,
+ * concatenations; --rare: of that with losses and scans; --weights: of that with weights that are
+ * computed from weights. --meets: fails when a counter (src/metrics/metrics.def) is still 0 after all
+ * graphs. --target compiles for another level than this machine's, or for another device,
  * which then runs the graphs. --pool: what shares memory in the program; --donate: runs give up the
  * memory of the inputs that the graph does not change, on the CPU. --watch: in a process that is
  * watched (support/watch.h), a batch takes no longer than SECONDS. --kernels runs kernels alone, on
@@ -22,6 +24,7 @@
 #include "tests/support/random_graph.h"
 
 #include "driver/driver.h"
+#include "henry/metrics.h"
 #include "opencl/graph_run.h"
 #include "support/imaginary_gpu.h"
 #include "support/watch.h"
@@ -29,6 +32,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { MEETS_MAX = 8 };
 
 typedef struct command {
     uint64_t from, count, batch;
@@ -39,6 +44,8 @@ typedef struct command {
     opencl_host *host;
     uint64_t watch_seconds; /* 0: nothing is watched */
     watch_board *board;
+    const char *meets[MEETS_MAX]; /* counters */
+    uint32_t meets_count;
     char again[112]; /* the options of `how`, as they are given */
     const char *program;
 } command;
@@ -151,6 +158,9 @@ static bool parse_command(int argc, char **argv, command *out) {
             if (!hn_random_pool_named(argv[++k], &out->how.memory_pool)) return false;
         } else if (strcmp(argv[k], "--watch") == 0 && k + 1 < argc) {
             if (!parse(argv[++k], &out->watch_seconds)) return false;
+        } else if (strcmp(argv[k], "--meets") == 0 && k + 1 < argc) {
+            if (out->meets_count == MEETS_MAX) return false;
+            out->meets[out->meets_count++] = argv[++k];
         } else if (strcmp(argv[k], "--batch") != 0 || ++k == argc || !parse(argv[k], &out->batch))
             return false;
     }
@@ -163,6 +173,8 @@ static bool parse_command(int argc, char **argv, command *out) {
              out->donates ? " --donate" : "");
     if (out->donates && is_for_gpu(out))
         return false; /* an input that two devices read cannot be */
+    if (out->family == HN_FAMILY_WEIGHTS && (out->donates || out->as_kernels)) return false;
+    if (out->meets_count && out->watch_seconds) return false; /* what is counted, is so elsewhere */
     return out->batch > 0 && out->batch <= HN_RANDOM_MAX_BATCH;
 }
 
@@ -226,13 +238,28 @@ static void run_graphs(void *user) {
     hn_service_destroy(service);
 }
 
+/* Prints the counters that are asked for. How many are 0. */
+static uint32_t print_met(const command *c) {
+    hn_metrics sums;
+    uint32_t missing = 0;
+    hn_metrics_snapshot(&sums);
+    for (uint32_t k = 0; k < c->meets_count; k++) {
+        const int64_t value = hn_metrics_value(&sums, c->meets[k]);
+        fprintf(stderr, "%8lld  %s\n", (long long)value, c->meets[k]);
+        missing += value == 0;
+    }
+    if (missing) fprintf(stderr, "no graph has met the rewrites whose counters are 0\n");
+    return missing;
+}
+
 int main(int argc, char **argv) {
     command c;
     if (!parse_command(argc, argv, &c) || !(c.board = watch_board_create())) {
         fprintf(
             stderr,
-            "usage: %s FROM COUNT [--contractions | --loops | --shared | --pieces] [--no-fusion | --dump] [--target TARGET] "
-            "[--kernels] [--pool MODE] [--donate] [--batch N] [--watch SECONDS]\n",
+            "usage: %s FROM COUNT [--contractions | --loops | --shared | --pieces | --rare | --weights] "
+            "[--no-fusion | --dump] [--target TARGET] "
+            "[--kernels] [--pool MODE] [--donate] [--batch N] [--watch SECONDS] [--meets COUNTER]...\n",
             argv[0]);
         return 2;
     }
@@ -240,6 +267,7 @@ int main(int argc, char **argv) {
     if (code >= 0) return code;
     const bool is_whole = watch_run(c.board, (uint32_t)c.watch_seconds, run_graphs, &c);
     opencl_host_close(c.host);
-    printf("%u passed, %u failed\n", c.board->passed, c.board->failed + !is_whole);
-    return !is_whole || c.board->failed;
+    const uint32_t failed = c.board->failed + !is_whole + print_met(&c);
+    printf("%u passed, %u failed\n", c.board->passed, failed);
+    return failed != 0;
 }

@@ -357,7 +357,7 @@ static bool parse(const char *text, uint64_t *out) {
 
 static bool parse_option(int argc, char **argv, int *k, command *out) {
     const char *option = argv[*k], *value = *k + 1 < argc ? argv[*k + 1] : NULL;
-    if (hn_random_family_named(option, &out->family)) return true;
+    if (hn_random_family_named(option, &out->family)) return out->family != HN_FAMILY_WEIGHTS;
     if (strcmp(option, "--no-fusion") == 0) return out->how.no_fusion = true;
     if (strcmp(option, "--donate") == 0) return out->donates = true;
     if (strcmp(option, "--plant") == 0) return out->plants = true;

@@ -153,6 +153,8 @@ static hn_status run_kernel(runner *r, const hn_kernel *kernel) {
     bool index_fault;
     hn_form *f;
     r->count.kernels++;
+    r->count.of_phases += kernel->phases.count > 1;
+    r->count.with_locals += kernel->locals.count > 0;
     hn_arena_reset(&r->scratch);
     HN_TRY(r->how->plan(r->how->context, r->run.p, kernel, r->run.arena, &r->scratch, &f));
     if (r->how->facts) HN_TRY(check_fits(r, f, r->how->facts));
@@ -179,8 +181,9 @@ static hn_status run_scheduled(runner *r, hn_arena *arena, hn_program *p, hn_gra
                                hn_ref_tensor *out_outputs) {
     hn_schedule schedule;
     HN_TRY(hn_schedule_program(p, &r->how->schedule, arena, &r->scratch, &schedule));
-    r->count.reordered = schedule.reordered;
-    r->count.merged = schedule.merged;
+    r->count.scatters_selected = p->scatters_selected;
+    r->count.cats_cut = p->cats_cut;
+    memcpy(r->count.rewrites, schedule.rewrites, sizeof schedule.rewrites);
     HN_TRY(hn_program_run_begin(arena, p, graph, inputs, input_count, &r->run));
     HN_TRY(run_steps(r, &schedule));
     return hn_program_run_outputs(&r->run, out_outputs);

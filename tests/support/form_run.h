@@ -21,9 +21,12 @@ typedef struct hn_forms_check {
 } hn_forms_check;
 
 /* How many kernels were run as forms; of these, how many have an index from data, so that their traffic
- * (kernel/traffic.h) is a bound. And what the schedule did (hn_schedule). */
+ * (kernel/traffic.h) is a bound, several inner loops, and buffers of a row. And what lowering and the
+ * schedule did (hn_program, hn_schedule). */
 typedef struct hn_forms_count {
-    uint32_t kernels, bounds, reordered, merged;
+    uint32_t kernels, bounds, of_phases, with_locals;
+    uint32_t scatters_selected, cats_cut;
+    uint32_t rewrites[HN_SCHED_REWRITE_COUNT];
 } hn_forms_count;
 
 /* Outputs fit within `tolerance`, as in hn_outputs_compare; every form fits on the processor, and

@@ -1,5 +1,5 @@
 /* random_gen.h: the state of the generator of random graphs, shared by random_graph.c,
- * random_steps.c, random_contract.c, random_loops.c and random_shared.c. */
+ * random_steps.c, random_contract.c, random_loops.c, random_shared.c and random_rare.c. */
 #ifndef HN_TESTS_RANDOM_GEN_H
 #define HN_TESTS_RANDOM_GEN_H
 
@@ -111,6 +111,11 @@ void hn_gen_step_contraction(gen *r);
 void hn_gen_inputs_shared(gen *r);
 void hn_gen_step_shared(gen *r);
 void hn_gen_step_pieces(gen *r); /* a concatenation */
+
+/* random_rare.c: long rows; a loss or a scan of them, or a node or a few as above. */
+void hn_gen_inputs_rare(gen *r);
+void hn_gen_step_rare(gen *r);
+void hn_gen_step_weights(gen *r); /* a product with a weight that is computed from weights */
 
 /* random_loops.c: a loop or a conditional with bodies of several nodes, which may hold others. */
 void hn_gen_step_control(gen *r);

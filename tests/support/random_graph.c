@@ -620,6 +620,29 @@ hn_status hn_random_pieces_add(uint64_t seed, hn_graph *g, double *out_tolerance
     return hn_graph_status(g);
 }
 
+hn_status hn_random_rare_add(uint64_t seed, hn_graph *g, double *out_tolerance) {
+    gen *r;
+    HN_TRY(begin(seed * 0xBF58476D1CE4E5B9ull + 6, g, &r));
+    hn_gen_inputs_rare(r);
+    for (uint32_t steps = 2 + below(r, 5); steps > 0; steps--) {
+        hn_gen_step_rare(r);
+        if (chance(r, 8)) hn_gen_step(r);
+    }
+    HN_TRY(add_some_outputs(r, out_tolerance));
+    return hn_graph_status(g);
+}
+
+hn_status hn_random_weights_add(uint64_t seed, hn_graph *g, double *out_tolerance) {
+    gen *r;
+    HN_TRY(begin(seed * 0x94D049BB133111EBull + 7, g, &r));
+    for (uint32_t steps = 1 + below(r, 2); steps > 0; steps--) {
+        hn_gen_step_weights(r);
+        if (chance(r, 30)) hn_gen_step_shared(r);
+    }
+    HN_TRY(add_some_outputs(r, out_tolerance));
+    return hn_graph_status(g);
+}
+
 /* Indexed by hn_random_family. */
 static const struct {
     const char *option; /* behind a space */
@@ -628,7 +651,9 @@ static const struct {
                 {" --contractions", hn_random_contractions_add},
                 {" --loops", hn_random_loops_add},
                 {" --shared", hn_random_shared_add},
-                {" --pieces", hn_random_pieces_add}};
+                {" --pieces", hn_random_pieces_add},
+                {" --rare", hn_random_rare_add},
+                {" --weights", hn_random_weights_add}};
 
 bool hn_random_family_named(const char *option, hn_random_family *out) {
     for (size_t k = 1; k < sizeof families / sizeof *families; k++) {
@@ -652,23 +677,33 @@ hn_status hn_random_graph(uint64_t seed, hn_arena *arena, hn_sym *sym, hn_graph 
     return hn_random_graph_add(seed, *out, out_tolerance);
 }
 
+/* Among the first `count` inputs. */
+static uint32_t user_input_count(const hn_graph *g, uint32_t count) {
+    uint32_t users = 0;
+    for (uint32_t k = 0; k < count; k++) users += g->inputs.items[k].kind == HN_INPUT_USER;
+    return users;
+}
+
 hn_status hn_random_inputs(uint64_t seed, hn_arena *arena, hn_graph *graph, uint32_t first,
                            hn_ref_tensor *out) {
     uint64_t state = seed ^ 0xABCDEF;
+    out += user_input_count(graph, first);
     for (uint32_t k = first; k < graph->inputs.count; k++) {
+        if (graph->inputs.items[k].kind != HN_INPUT_USER) continue;
         const hn_value_info *vi = hn_graph_value(graph, graph->inputs.items[k].value);
         int64_t sizes[HN_MAX_RANK];
         for (uint32_t d = 0; d < vi->rank; d++) sizes[d] = hn_sym_hint(graph->sym, vi->sizes[d], 8);
-        HN_TRY(hn_ref_tensor_init(arena, vi->dtype, vi->rank, sizes, &out[k]));
+        HN_TRY(hn_ref_tensor_init(arena, vi->dtype, vi->rank, sizes, out));
         bool f = hn_dtype_is_float(vi->dtype);
-        for (int64_t i = 0; i < out[k].numel; i++) {
+        for (int64_t i = 0; i < out->numel; i++) {
             int64_t n = (int64_t)(next(&state) % 33) - 16;
-            if (f) out[k].data.f[i] = (double)n / 4;
+            if (f) out->data.f[i] = (double)n / 4;
             else
-                out[k].data.i[i] = vi->dtype == HN_DTYPE_BOOL ? n > 0
-                                   : vi->dtype == HN_DTYPE_U8 ? (n < 0 ? -n : n) / 4
-                                                              : n / 4;
+                out->data.i[i] = vi->dtype == HN_DTYPE_BOOL ? n > 0
+                                 : vi->dtype == HN_DTYPE_U8 ? (n < 0 ? -n : n) / 4
+                                                            : n / 4;
         }
+        out++;
     }
     return NULL;
 }
@@ -818,7 +853,7 @@ hn_status hn_check_against_interpreter(hn_graph *graph, hn_service *service,
     hn_ref_tensor expected[HN_RANDOM_MAX_TENSORS];
     hn_compiled *compiled = NULL;
     hn_module *module = NULL;
-    uint32_t input_count = graph->inputs.count; /* folding adds constants to them */
+    uint32_t input_count = user_input_count(graph, graph->inputs.count);
     hn_status status = hn_interpret(&arena, graph, inputs, input_count, expected);
     if (status) status = hn_status_annotate(status, "interpreter");
     if (!status && donates) status = list_donated(&arena, graph, &options);

@@ -20,7 +20,7 @@ static void schedule_of(const char *statements, uint32_t *out_again, uint32_t *o
             program, &(hn_sched_options){.threads = 2, .limits = &hn_cpu_facts_common.limits},
             &arena, &scratch, &schedule);
     EXPECT_OK(status);
-    *out_again = schedule.computed_again;
+    *out_again = schedule.rewrites[HN_SCHED_CROSSED];
     *out_kernels = schedule.steps.count;
     hn_strbuf_deinit(&text);
     hn_arena_deinit(&scratch);

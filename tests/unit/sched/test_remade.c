@@ -30,7 +30,7 @@ static uint32_t schedule_of(const char *statements, uint32_t *out_kernels, bool 
             for (uint32_t n = 0; n < kernel->phases.items[f].stores.count; n++)
                 *out_stores |= kernel->phases.items[f].stores.items[n].buffer == 4;
     }
-    const uint32_t again = schedule.computed_again;
+    const uint32_t again = schedule.rewrites[HN_SCHED_REMADE];
     hn_strbuf_deinit(&text);
     hn_arena_deinit(&scratch);
     hn_arena_deinit(&arena);
