@@ -13,8 +13,6 @@
 #include "debug.h"
 
 #ifdef MODEL_DEBUG
-#include "runtime/tensor_stats.h"
-
 #include <fnmatch.h>
 #include <inttypes.h>
 #include <math.h>
@@ -124,6 +122,7 @@ static int get_wanted(model *m, const debug_wanted **out) {
 
 void debug_close(model *m) {
     if (!m->debug) return;
+    if (m->debug->gpu) model_program.debug_device->close(m);
     if (m->debug->manifest) fclose(m->debug->manifest);
     free(m->debug->seen);
     free(m->debug->files);
@@ -288,8 +287,8 @@ static int64_t find_fault(const debug_wanted *w, const debug_tensor *t, int64_t 
     return -1;
 }
 
-static int check(model *m, const debug_wanted *w, const debug_tensor *t,
-                 const hn_tensor_stats *stats) {
+int debug_check(model *m, const debug_tensor *t, const hn_tensor_stats *stats) {
+    const debug_wanted *w = &m->debug->wanted;
     char text[400] = "", where[300] = "";
     if ((!stats->nan_count || w->ignore_nan) && (!stats->inf_count || w->ignore_inf)) return 0;
     int64_t index = stats->first_bad;
@@ -304,7 +303,7 @@ static int check(model *m, const debug_wanted *w, const debug_tensor *t,
         fclose(out);
     }
     if (*t->step->source) snprintf(where, sizeof where, " (%s)", t->step->source);
-    if (t->operand->is_weight) m->debug->seen[t->operand->buffer] = false; /* in each run */
+    if (t->operand->is_weight) m->debug->seen[t->operand->buffer].mark = 0; /* in each run */
     return fail(m,
                 "node '%s'%s: '%s' (step %u of call %" PRIu64 ") %s %g %s %s: of %" PRId64
                 " elements (%s) %" PRId64 " are NaN and %" PRId64 " infinite",
@@ -315,11 +314,14 @@ static int check(model *m, const debug_wanted *w, const debug_tensor *t,
                 stats->nan_count, stats->inf_count);
 }
 
-/* Whether it is a weight that was looked at. */
-static bool was_seen(const model *m, const debug_operand *o) {
-    const bool was = o->is_weight && m->debug->seen[o->buffer];
-    m->debug->seen[o->buffer] = true;
-    return was;
+/* Whether it was seen, and is as it was. What is saved is compared with its last file. */
+static bool was_seen(const model *m, const debug_wanted *w, const debug_tensor *t) {
+    const debug_operand *o = t->operand;
+    debug_seen *seen = &m->debug->seen[o->buffer];
+    const uint64_t mark = o->is_weight ? 1 : m->calls;
+    const bool was = seen->mark == mark && t->when == DEBUG_BEFORE;
+    seen->mark = mark;
+    return was && (o->is_weight || w->level != DEBUG_SAVE);
 }
 
 /* A copy of what the device has, once the work before is done. */
@@ -337,6 +339,16 @@ static int bring(model *m, debug_tensor *t) {
     return 0;
 }
 
+static int say_stats(model *m, const debug_wanted *w, const debug_tensor *t,
+                     const hn_tensor_stats *stats) {
+    m->debug->seen[t->operand->buffer].stats = *stats;
+    return say_tensor(m, w, t, stats);
+}
+
+int debug_finish(model *m) {
+    return m->debug && m->debug->gpu ? model_program.debug_device->check_all(m) : 0;
+}
+
 /* What the level asks for. */
 static int examine(model *m, const debug_wanted *w, const debug_tensor *t) {
     hn_tensor_stats stats;
@@ -344,8 +356,22 @@ static int examine(model *m, const debug_wanted *w, const debug_tensor *t) {
     hn_tensor_stats_get(&(hn_stats_tensor){(hn_scalar_type)t->operand->type, t->operand->rank,
                                            t->sizes, t->strides, t->data},
                         &m->team, m->threads, &stats);
-    if (w->level == DEBUG_CHECK) return check(m, w, t, &stats);
-    return say_tensor(m, w, t, &stats);
+    if (w->level == DEBUG_STATS) return say_stats(m, w, t, &stats);
+    const int is_bad = debug_check(m, t, &stats);
+    if (is_bad) (void)debug_finish(m); /* what the GPU has found before is the fault instead */
+    return is_bad;
+}
+
+/* The GPU makes the statistics where the tensor is, if it can. */
+static int examine_remote(model *m, const debug_wanted *w, debug_tensor *t) {
+    const debug_device_calls *device = model_program.debug_device;
+    hn_tensor_stats stats;
+    bool is_done = false;
+    if (w->level == DEBUG_STATS && device->stats(m, t, &stats)) return say_stats(m, w, t, &stats);
+    if (w->level == DEBUG_CHECK) TRY(device->check_later(m, t, &is_done));
+    if (is_done) return 0;
+    TRY(bring(m, t));
+    return examine(m, w, t);
 }
 
 static int look(model *m, const debug_wanted *w, debug_tensor *t) {
@@ -356,10 +382,12 @@ static int look(model *m, const debug_wanted *w, debug_tensor *t) {
         dims[d] = o->dims[d].n ? m->numbers[o->dims[d].n] : o->dims[d].value;
         if (dims[d] < 0) return 0; /* it is not known yet */
     }
-    if (was_seen(m, o)) return 0;
     t->sizes = dims, t->strides = dims + o->rank;
-    if (o->is_remote) TRY(bring(m, t));
-    return examine(m, w, t);
+    if (was_seen(m, w, t)) {
+        const bool is_said = o->is_weight || w->level == DEBUG_CHECK;
+        return is_said ? 0 : say_tensor(m, w, t, &m->debug->seen[o->buffer].stats);
+    }
+    return o->is_remote ? examine_remote(m, w, t) : examine(m, w, t);
 }
 
 /* ---- inputs of the model ---- */
@@ -397,6 +425,7 @@ static int look_at_input(model *m, const debug_wanted *w, const debug_step *s, u
                             .sizes = a->sizes,
                             .strides = strides,
                             .data = a->data};
+    if (o.buffer) m->debug->seen[o.buffer].mark = m->calls;
     return examine(m, w, &t);
 }
 
@@ -426,7 +455,10 @@ static int look_all(model *m, const debug_wanted *w, const debug_step *s, void *
         const debug_operand *o = &operands[k];
         debug_tensor t = {.step = s, .operand = o, .when = when, .data = data[k]};
         if (!o->buffer || o->is_written != (when == DEBUG_AFTER) || !data[k]) continue;
-        if (!wants_tensor(w, s, o)) continue;
+        if (!wants_tensor(w, s, o)) {
+            if (when == DEBUG_AFTER) m->debug->seen[o->buffer].mark = 0;
+            continue;
+        }
         if (when == DEBUG_AFTER || !is_repeated(operands, k)) TRY(look(m, w, &t));
     }
     return 0;
@@ -442,11 +474,21 @@ int debug_begin(model *m, uint32_t step, void *const *data) {
     return look_all(m, w, s, data, DEBUG_BEFORE);
 }
 
+/* Of a call that is not looked at: what was seen is past. */
+static int forget_written(model *m, const debug_step *s) {
+    for (uint32_t k = 0; k < s->operands; k++) {
+        const debug_operand *o = &debug_operands[s->first + k];
+        if (o->is_written) m->debug->seen[o->buffer].mark = 0;
+    }
+    return 0;
+}
+
 int debug_end(model *m, uint32_t step, void *const *data) {
     const debug_wanted *w;
     const debug_step *s = &debug_steps[step];
     TRY(get_wanted(m, &w));
-    if (!w || w->level < DEBUG_STATS || !matches(w->kernel, s->name)) return 0;
+    if (!w || w->level < DEBUG_STATS) return 0;
+    if (!matches(w->kernel, s->name)) return forget_written(m, s);
     return look_all(m, w, s, data, DEBUG_AFTER);
 }
 #else

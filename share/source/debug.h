@@ -2,6 +2,7 @@
 #ifndef DEBUG_H
 #define DEBUG_H
 
+#include "runtime/tensor_stats.h"
 #include "support.h"
 
 #include <stdio.h>
@@ -22,17 +23,24 @@ typedef struct debug_file {
     uint64_t call, digest, number; /* 0: there is none */
 } debug_file;
 
+/* What was seen of the tensor in a buffer, which has not changed since. */
+typedef struct debug_seen {
+    uint64_t mark;         /* of a weight 1, else the number of the run; 0: nothing was seen */
+    hn_tensor_stats stats; /* of STATS */
+} debug_seen;
+
 /* Of a model. */
 struct debug {
     debug_wanted wanted;
     uint64_t call;     /* that `wanted` was read for */
-    bool *seen;        /* per buffer: a weight that was looked at */
+    debug_seen *seen;  /* per buffer */
     debug_file *files; /* per buffer: the last one of what is in it */
     char folder[600];  /* of SAVE */
     FILE *manifest;    /* NULL: there is none yet */
     long end;          /* where its next entry goes */
     uint64_t saved, entries;
-    uint64_t inputs_of; /* the run whose inputs were looked at */
+    uint64_t inputs_of;    /* the run whose inputs were looked at */
+    struct debug_gpu *gpu; /* debug_device.c; NULL: not needed yet */
 };
 
 typedef enum debug_when { DEBUG_INPUT, DEBUG_BEFORE, DEBUG_AFTER } debug_when;
@@ -45,6 +53,21 @@ typedef struct debug_tensor {
     const int64_t *sizes, *strides; /* elements */
     const void *data;
 } debug_tensor;
+
+/* debug_device.c: of tensors that a GPU has, by the GPU. */
+typedef struct debug_device_calls {
+    /* false: the GPU does not do it. Waits for it. */
+    bool (*stats)(model *m, const debug_tensor *t, hn_tensor_stats *out);
+    /* Of CHECK: the GPU makes the statistics when it comes to them, and check_all judges them. Waits
+     * for it when there are too many. `*out_done` false: the GPU does not do it. Nonzero, with a
+     * message in the model: an earlier tensor has a fault. */
+    int (*check_later)(model *m, const debug_tensor *t, bool *out_done);
+    int (*check_all)(model *m);
+    void (*close)(model *m);
+} debug_device_calls;
+
+/* Nonzero, with a message in the model, when the statistics of a tensor tell of a fault. */
+int debug_check(model *m, const debug_tensor *t, const hn_tensor_stats *stats);
 
 /* Writes the tensor to a file of its own, unless the last one of its memory has the same, and an
  * entry of manifest.json. Nonzero, with a message in the model, when there is no folder for them;

@@ -66,6 +66,7 @@ void hn_log(const char *area, hn_log_level level, const char *fmt, ...) {
     (void)area, (void)level, (void)fmt;
 }
 
+const char hn_cuda_words[] = "";
 hn_status hn_cuda_load_text(hn_dev *dev, const char *text, const char *name,
                             hn_device_program **out) {
     (void)dev, (void)text, (void)out;
@@ -194,6 +195,9 @@ static int find(model *m, uint32_t kernel, void **out) {
 }
 
 uint32_t device_target(const model *m) { return m->device->target; }
+struct hn_queue *device_queue(const model *m) {
+    return m->device->queue;
+}
 
 int device_launch(model *m, const launch_facts *f, void *const *args, const long long *params,
                   int64_t groups, void *scratch) {

@@ -696,6 +696,7 @@ int model_run(model *m, const model_array *inputs, model_array *outputs) {
     m->calls++;
     int failed = P->device ? P->device->begin(m) : 0;
     if (!failed) failed = P->steps(m);
+    if (!failed) failed = debug_finish(m);
     if (P->device) failed = end_on_device(m, failed);
     hn_team_end(&m->team);
     if (!failed) failed = finish(m, inputs, outputs);

@@ -97,6 +97,7 @@ typedef struct program {
     void (*externs_close)(model *m);                /* NULL without externs */
     const struct device_calls *device;              /* NULL: the host does everything ... */
     const struct device_places *places;             /* ... and has all memory */
+    const struct debug_device_calls *debug_device;  /* NULL but with DEBUG=1 */
 } program;
 extern const program model_program;
 
@@ -250,6 +251,8 @@ void device_leave(model *m);
 int device_input_block(model *m, uint32_t block, uint32_t input, int64_t bytes);
 /* Which target's code is used. */
 uint32_t device_target(const model *m);
+/* What all of this is given to. */
+struct hn_queue *device_queue(const model *m);
 /* `scratch`: memory of the device for all groups; NULL: they want none. */
 int device_launch(model *m, const launch_facts *facts, void *const *args, const long long *params,
                   int64_t groups, void *scratch);
@@ -294,7 +297,10 @@ extern const uint32_t debug_inputs[]; /* the buffer of each input; 0: no call re
 extern const uint32_t debug_buffers;  /* numbers are below it */
 int debug_begin(model *m, uint32_t step, void *const *data);
 int debug_end(model *m, uint32_t step, void *const *data);
+int debug_finish(model *m); /* behind the last step of a run that went well */
 void debug_close(model *m);
+extern const device_code debug_codes[]; /* of stats.cu: one per target */
+extern const struct debug_device_calls debug_device_cuda;
 #define STEP_BEGIN(step, ...)                                                                      \
     void *const debug_data[] = {__VA_ARGS__};                                                      \
     TRY(debug_begin(m, step, debug_data))
@@ -302,6 +308,7 @@ void debug_close(model *m);
 #else
 #define STEP_BEGIN(step, ...) (void)0
 #define STEP_END(step)        (void)0
+#define debug_finish(m)       0
 #define debug_close(m)        (void)0
 #endif
 

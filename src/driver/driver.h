@@ -160,6 +160,10 @@ hn_status hn_driver_unit_kernels(hn_driver *d, const hn_driver_level *level, uin
 hn_status hn_driver_submit_unit(hn_driver *d, const hn_target *target,
                                 const hn_kernel_code *const *kernels, uint32_t count,
                                 hn_future **out) HN_MUST_USE;
+/* A whole text in the target's language, with these kernels. Behind hn_driver_submit. */
+hn_status hn_driver_submit_text(hn_driver *d, const hn_target *target, hn_str text,
+                                const char *const *entries, uint32_t count,
+                                hn_future **out) HN_MUST_USE;
 /* weights.c: the program of weights, if the graph has one. Its kernels go to the compile service
  * before those of the graph; then its image is waited for. */
 hn_status hn_driver_weights_begin(hn_driver *d) HN_MUST_USE;
@@ -193,6 +197,10 @@ void hn_service_count(hn_service *service, hn_metrics *out);
  * the bytes; the caller releases those that are there, also after an error. */
 hn_status hn_driver_objects(hn_driver *d, hn_artifact **artifacts,
                             hn_bundle_object *objects) HN_MUST_USE;
+/* The bytes of an artifact, or of one with images those of the target; borrowed. Errors:
+ * not-found. */
+hn_status hn_driver_object_take(const hn_artifact *artifact, const hn_target *target,
+                                hn_bundle_object *out) HN_MUST_USE;
 /* source.c: a C project into options->source_dir, in place of objects and an image. */
 hn_status hn_driver_source(hn_driver *d) HN_MUST_USE;
 /* image.c: waits for the objects and makes the bundle image. */

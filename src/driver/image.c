@@ -28,9 +28,8 @@ static hn_hit_level hit_of(const hn_driver *d, uint32_t unit, const hn_artifact 
                                             : hn_future_hit_level(d->units.items[unit]);
 }
 
-/* The artefact, or of one with images that of the target. */
-static hn_status take_object(const hn_artifact *artifact, const hn_target *target,
-                             hn_bundle_object *out) {
+hn_status hn_driver_object_take(const hn_artifact *artifact, const hn_target *target,
+                                hn_bundle_object *out) {
     hn_image image;
     if (!target->architecture) {
         out->bytes = hn_artifact_bytes(artifact, &out->len);
@@ -53,7 +52,8 @@ hn_status hn_driver_objects(hn_driver *d, hn_artifact **artifacts, hn_bundle_obj
         if (!hn_store_key_parse(hn_artifact_key(artifacts[u]), &d->unit_keys[u]))
             return HN_ERROR(HN_INTERNAL, "a kernel has no key");
         count_kernels(d, u, hit_of(d, u, artifacts[u]), &objects[u].target);
-        HN_TRY(take_object(artifacts[u], &d->levels[objects[u].target].target, &objects[u]));
+        HN_TRY(
+            hn_driver_object_take(artifacts[u], &d->levels[objects[u].target].target, &objects[u]));
     }
     return NULL;
 }

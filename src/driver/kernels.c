@@ -209,30 +209,36 @@ static hn_status flags_of(hn_driver *d, const hn_target *target, const char ***o
     return NULL;
 }
 
+hn_status hn_driver_submit_text(hn_driver *d, const hn_target *target, hn_str text,
+                                const char *const *entries, uint32_t count, hn_future **out) {
+    const char **flags;
+    size_t flag_count = 0;
+    HN_TRY(flags_of(d, target, &flags, &flag_count));
+    return hn_compile_submit(d->scope,
+                             &(hn_source){.name = entries[0],
+                                          .language = target->kind->language,
+                                          .text = text.ptr,
+                                          .text_len = text.len,
+                                          .entries = entries,
+                                          .entry_count = count,
+                                          .flags = flags,
+                                          .flag_count = flag_count,
+                                          .target = &target->architecture,
+                                          .target_count = target->architecture != NULL},
+                             out);
+}
+
 hn_status hn_driver_submit_unit(hn_driver *d, const hn_target *target,
                                 const hn_kernel_code *const *kernels, uint32_t count,
                                 hn_future **out) {
     hn_strbuf text;
-    const char **entries, **flags;
-    size_t flag_count = 0;
+    const char **entries;
     HN_NEW(&d->scratch, entries, count);
-    HN_TRY(flags_of(d, target, &flags, &flag_count));
     for (uint32_t k = 0; k < count; k++) entries[k] = kernels[k]->name;
     hn_strbuf_init(&text);
     hn_status status = target->kind->unit(kernels, count, target, &text);
     if (!status)
-        status = hn_compile_submit(d->scope,
-                                   &(hn_source){.name = kernels[0]->name,
-                                                .language = target->kind->language,
-                                                .text = text.ptr,
-                                                .text_len = text.len,
-                                                .entries = entries,
-                                                .entry_count = count,
-                                                .flags = flags,
-                                                .flag_count = flag_count,
-                                                .target = &target->architecture,
-                                                .target_count = target->architecture != NULL},
-                                   out);
+        status = hn_driver_submit_text(d, target, hn_strbuf_str(&text), entries, count, out);
     hn_strbuf_deinit(&text);
     return status;
 }

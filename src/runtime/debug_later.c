@@ -32,6 +32,11 @@ void hn_debug_pending_destroy(hn_context *c) {
     c->pending = NULL;
 }
 
+static hn_stats_batch *create_batch(const hn_module *m) {
+    const bool can = !m->device->facts.is_host && hn_device_stats_kernels(m);
+    return can ? hn_stats_batch_create(m->device) : NULL;
+}
+
 /* What an earlier run, which failed, has left is forgotten. NULL: there is no memory. */
 static hn_debug_pending *pending_of(hn_debug *d, const hn_step_info *step) {
     hn_context *c = step->run->c;
@@ -41,7 +46,7 @@ static hn_debug_pending *pending_of(hn_debug *d, const hn_step_info *step) {
         p = calloc(1, sizeof *p);
         if (!p) return NULL;
         *p = (hn_debug_pending){.next = c->pending, .d = d};
-        p->batch = hn_stats_batch_create(step->run->m);
+        p->batch = create_batch(step->run->m);
         c->pending = p;
     }
     if (p->call != step->call && p->batch) hn_stats_batch_reset(p->batch);
@@ -70,7 +75,7 @@ static void forget(const hn_debug_pending *p) {
 }
 
 static hn_status read_batch(hn_debug_pending *p, hn_context *c) {
-    hn_status status = hn_stats_batch_read(p->batch, c);
+    hn_status status = hn_stats_batch_read(p->batch, c->places[HN_PLACE_KERNELS].queue);
     for (uint32_t k = 0; k < p->count && !status; k++) {
         hn_tensor_stats stats;
         hn_stats_batch_get(p->batch, k, &stats);
@@ -111,7 +116,8 @@ hn_status hn_debug_look_later(hn_debug *d, const hn_debug_tensor *t, bool *out_d
                                .sizes = o->sizes,
                                .strides = o->strides,
                                .data = o->data};
-    *out_done = hn_stats_batch_add(p->batch, c, t->step->run->m, t->step->index, &s, wanted_of(d));
+    *out_done = hn_stats_batch_add(p->batch, hn_device_stats_kernels(t->step->run->m), t->queue,
+                                   t->step->index, &s, wanted_of(d));
     if (!*out_done) return NULL;
     p->looks[p->count] = (look){.step = *t->step, .operand = *o, .when = t->when, .seen = t->seen};
     p->looks[p->count++].step.run = NULL; /* which ends with the step */

@@ -1,6 +1,6 @@
 /* tensor_stats.cu: the statistics of a tensor, read where it lies by the device that has it. One
  * text for CUDA C++ and OpenCL C: the words that differ are defined in front of it (device.h,
- * `load_text`), and so are the numbers of the types and THREADS, BATCH and RANK (device_stats.c).
+ * `load_text`), and so are the numbers of the types and THREADS, BATCH and RANK (stats_text.c).
  *
  * The first kernel reads each element once. A thread takes BATCH elements at a time, far apart, so
  * that neighbours read side by side; of these it knows the mean before it adds up the squares around

@@ -21,7 +21,7 @@ void hn_tensor_stats_get(const hn_stats_tensor *tensor, hn_team *team, int threa
 /* Elements one behind the other, as numbers: exactly but for whole ones beyond 2^53. */
 void hn_stats_to_doubles(hn_scalar_type type, const void *elements, int64_t count, double *out);
 
-/* ---- parts of it, for devices that read a tensor themselves (device_stats.c) ---- */
+/* ---- parts of it, for devices that read a tensor themselves (stats_kernels.c) ---- */
 
 /* What is known of some elements. */
 typedef struct hn_stats_part {

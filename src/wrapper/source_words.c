@@ -43,9 +43,9 @@ static uint32_t count_states(const hn_wrapper *w) {
     return count;
 }
 
-static void put_code_files(const hn_to_source *s, hn_strbuf *out) {
-    for (uint32_t k = 0; k < s->code_count; k++)
-        hn_strbuf_printf(out, "%s" HN_STR_FMT, k ? " " : "", HN_STR_ARG(s->code_files[k]));
+static void put_files(const hn_str *files, uint32_t count, hn_strbuf *out) {
+    for (uint32_t k = 0; k < count; k++)
+        hn_strbuf_printf(out, "%s" HN_STR_FMT, k ? " " : "", HN_STR_ARG(files[k]));
 }
 
 static hn_status put_word(const hn_to_source *s, hn_str word, bool in_comment, hn_strbuf *out) {
@@ -62,8 +62,11 @@ static hn_status put_word(const hn_to_source *s, hn_str word, bool in_comment, h
     else if (hn_str_eq(word, HN_STR("EXTERNS")))
         hn_strbuf_puts(out, hn_source_has_externs(w) ? "externs.c" : "");
     else if (hn_str_eq(word, HN_STR("DEVICE")))
-        hn_strbuf_puts(out, hn_source_device(w) == HN_DEVICE_CPU ? "" : "device.c kernels.c");
-    else if (hn_str_eq(word, HN_STR("CODE"))) put_code_files(s, out);
+        hn_strbuf_puts(
+            out, hn_source_device(w) == HN_DEVICE_CPU ? "" : "device.c debug_device.c kernels.c");
+    else if (hn_str_eq(word, HN_STR("CODE"))) put_files(s->code_files, s->code_count, out);
+    else if (hn_str_eq(word, HN_STR("STATS_CODE")))
+        put_files(s->stats_files, s->stats_files ? s->target_count : 0, out);
     else if (hn_str_eq(word, HN_STR("EXTERN_FLAGS")))
         hn_strbuf_append(out, s->extern_flags.ptr, s->extern_flags.len);
     else if (hn_str_eq(word, HN_STR("LIBRARY")))

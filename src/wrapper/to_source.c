@@ -459,7 +459,9 @@ static void put_program(source_printer *p) {
          "    .begin = begin, .steps = steps, .content = content, .externs_close = %s,\n",
          p->extern_count ? "externs_close" : "NULL");
     if (p->device != HN_DEVICE_CPU)
-        hn_strbuf_puts(p->out, "    .device = &device_cuda, .places = &places,\n");
+        hn_strbuf_puts(p->out, "    .device = &device_cuda, .places = &places,\n"
+                               "#ifdef MODEL_DEBUG\n    .debug_device = &debug_device_cuda,\n"
+                               "#endif\n");
     hn_strbuf_puts(p->out, "};\n");
 }
 

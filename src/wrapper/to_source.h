@@ -18,6 +18,7 @@ typedef struct hn_to_source {
     const hn_str
         *code_files; /* ... files of machine code, by the numbers that kernels have as object */
     uint32_t code_count;
+    const hn_str *stats_files; /* per target: machine code of the statistics of tensors */
     const uint64_t
         *weight_offsets; /* per storage of `numbering`: bytes behind the head of weights.bin */
     uint64_t weights_bytes, weights_id;

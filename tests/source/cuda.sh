@@ -45,9 +45,12 @@ name_texts() {
         case $f in *.compute_*) f=$f.ptx ;; *) f=$f.cubin ;; esac
         cmp -s "$work/line" "$folder/$f" || cp "$work/line" "$folder/$f"
     done
+    for f in $(stats_code); do printf 'standin\nhn_tensor_stats 24 0 1024\nhn_tensor_stats_join 3 0 1024\n' >"$folder/$f"; done
 }
+# Files of machine code for statistics of tensors: the stand-in knows these kernels by their names.
+stats_code() { sed -n 's/^STATS_CODE = //p' "$folder/Makefile"; }
 make_texts() {
-    rm -f "$folder"/kernels_*
+    rm -f "$folder"/kernels_* "$folder"/stats.*
     HENRY_NVRTC=/nonexistent emit "${1:-sm_90a}" && name_texts && build_project
 }
 
@@ -125,7 +128,7 @@ code() {
     local nvrtc=${HENRY_NVRTC:-}
     [ -n "$nvrtc" ] || nvrtc=$(ls "$build"/cuda/libnvrtc.so.* 2>/dev/null | head -1)
     describe mlp
-    rm -f "$folder"/kernels_*
+    rm -f "$folder"/kernels_* "$folder"/stats.*
     emit sm_90a,sm_80 >"$work/why" 2>&1
     if grep -q "without machine code" "$work/why"; then
         if [ "${CI:-}" = true ]; then
@@ -139,6 +142,11 @@ code() {
     fi
     check "machine code of two targets" build_project
     check "the project makes the same machine code" same_code
+    debug_linears >/dev/null 2>&1
+    rm -f "$folder"/kernels_* "$folder"/stats.*
+    check "debug: with machine code, linears.hnir is emitted" emit sm_90a
+    check "debug: it is built" build_project DEBUG=1
+    check "debug: the project says what the module says" same_lines
 }
 
 # Two targets whose kernels are called in different ways: the GPU says which.
@@ -212,6 +220,10 @@ small() {
     describe data
     check "debug: the project is built" debug_project
     check "debug: tensors of the GPU are seen" debug_stats
+    check "debug: the GPU makes statistics, and no tensor is copied" debug_counts
+    check "debug: without its kernels the host makes the same" debug_by_host
+    check "debug: linears.hnir is built" debug_linears
+    check "debug: the first NaN" debug_nan
 }
 
 # Pools on the GPU, and results in the memory of the copy of an input.
@@ -227,6 +239,74 @@ debug_project() { make_texts && build_project DEBUG=1; }
 debug_stats() {
     HENRY_DEBUG_TENSORS=stats libraries run "${inputs[@]}" "${expected[@]}" 2>"$work/stats" || { cat "$work/stats"; return 1; }
     grep -q "kernel .* on cuda:0.*after b.*mean" "$work/stats" && grep -q "define on cuda:0" "$work/stats"
+}
+
+# told LEVEL: how often the example waits, copies to the host, and how many bytes; its lines are in `stats`.
+told() {
+    HENRY_DEBUG_TENSORS=$1 HENRY_CUDA_STANDIN=tell=1 libraries run "${inputs[@]}" -n 1 >/dev/null 2>"$work/stats" || { cat "$work/stats" >&2; return 1; }
+    sed -n 's/^cuda stand-in: \([0-9]*\) waits, \([0-9]*\) copies to the host of \([0-9]*\) bytes/\1 \2 \3/p' "$work/stats"
+}
+# STATS: 72 bytes for each tensor. CHECK: one copy for all tensors, with one wait. What the GPU takes for that comes to two more when memory
+# is given back at the end.
+debug_counts() {
+    local plain stats checked tensors
+    read -ra plain < <(told off) && read -ra stats < <(told stats) && grep -v stand-in "$work/stats" >"$work/by_gpu" && read -ra checked < <(told check) || return 1
+    echo "off: ${plain[*]}, stats: ${stats[*]}, check: ${checked[*]}"
+    tensors=$((stats[1] - plain[1]))
+    [ $tensors -ge 5 ] && [ $((stats[2] - plain[2])) = $((72 * tensors)) ] &&
+        [ $((checked[1] - plain[1])) = 1 ] && [ $(((checked[2] - plain[2]) % 72)) = 0 ] && [ $((checked[0] - plain[0])) -le 3 ]
+}
+debug_by_host() {
+    local f
+    for f in $(stats_code); do echo "no code" >"$folder/$f"; done
+    build_project DEBUG=1 && told stats >/dev/null || return 1
+    grep -q "statistics of tensors are made on the host, to which each tensor is copied" "$work/stats" || return 1
+    grep -v "stand-in\|on the host" "$work/stats" | diff "$work/by_gpu" -
+}
+
+# Products alone, which stand-ins do in machine code, too; x has a NaN and an infinity.
+linears_model() {
+    cat <<'END'
+graph @linears {
+  input user %x : f32[4, 3] "x"
+  input user %w : f32[3, 700] "w"
+  input user %v : f32[700, 2] "v"
+  %h = aten.mm.default(%x, %w) : f32[4, 700]
+  %y = aten.mm.default(%h, %v) : f32[4, 2]
+  output user %y "y"
+}
+END
+}
+# floats SHAPE COUNT [LAST 8 BYTES]: an array of 1.0, -2.0 and so on
+floats() {
+    local k bytes=""
+    for ((k = 0; k < $2 / 2; k++)); do bytes+='\0\0\200\77\0\0\0\300'; done
+    array '<f4' "$1" "$bytes${3:-}"
+}
+debug_linears() {
+    linears_model >"$work/linears.hnir"
+    floats '(4, 3)' 10 '\0\0\300\177\0\0\200\177' >"$work/x.npy"
+    floats '(3, 700)' 2100 >"$work/w.npy"
+    floats '(700, 2)' 1400 >"$work/v.npy"
+    file=$work/linears.hnir inputs=(-i "$work/x.npy" -i "$work/w.npy" -i "$work/v.npy") expected=()
+    debug_project
+}
+# Of this level, without how the program calls itself and its lines of the stand-in.
+said_by_project() { HENRY_DEBUG_TENSORS=$1 libraries run "${inputs[@]}" -n 1 2>&1 >/dev/null | sed "s/^.*'matmul' (/(/"; }
+said_by_module() { HENRY_DEBUG_TENSORS=$1 libraries "$build/henry" run "$file" --target sm_90a --device cuda -q "${inputs[@]}" 2>&1 >/dev/null | sed "s/^.*'matmul' (/(/"; }
+debug_nan() {
+    said_by_project check >"$work/said" && cat "$work/said"
+    grep -qF "(step 0 of call 1) is given nan in b1 'x' at [3, 1]: of 12 elements (f32) 1 are NaN and 1 infinite" "$work/said" || return 1
+    said_by_project check,nan=ok >"$work/said" && cat "$work/said"
+    grep -qF "is given inf in b1 'x' at [3, 2]" "$work/said" && says "is given inf" env HENRY_DEBUG_TENSORS=check,nan=ok "$folder/example" -w "$folder/weights.bin" "${inputs[@]}"
+}
+# Line by line, with NVRTC's code of the kernels that make the statistics.
+same_lines() {
+    local level
+    for level in stats check check,nan=ok; do
+        said_by_project $level >"$work/project_said" && said_by_module $level >"$work/module_said"
+        [ -s "$work/module_said" ] && diff "$work/module_said" "$work/project_said" || return 1
+    done
 }
 
 for name in ${*:-mlp gpt2_tiny digits_cnn train_step_mlp adamw_step rms_norm_backward bf16 data loops}; do

@@ -159,6 +159,11 @@ static int begin(context **out) {
         if (lost_) return lost_;                                                                   \
     } while (0)
 
+static void tell(void) {
+    fprintf(stderr, "cuda stand-in: %ld waits, %ld copies to the host of %zu bytes\n",
+            (long)standin.waits, (long)standin.fetches, (size_t)standin.fetched_bytes);
+}
+
 static void read_settings(void) {
     const char *text = getenv("HENRY_CUDA_STANDIN");
     for (const char *at = text; at && *at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
@@ -170,6 +175,7 @@ static void read_settings(void) {
         if (strncmp(at, "memory=", 7) == 0) standin.memory_max = (size_t)value;
         if (strncmp(at, "fail=", 5) == 0) standin.fail_at = value;
         if (strncmp(at, "code=", 5) == 0) standin.code = (int)value;
+        if (strncmp(at, "tell=", 5) == 0) atexit(tell);
     }
 }
 
@@ -971,6 +977,8 @@ EXPORT int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, stream *g
     stream *s = stream_of(c, given);
     if (!pinned_at(to, bytes) && pinned_at(to, 1)) return end(INVALID_VALUE); /* as above */
     standin.copies++;
+    standin.fetches++;
+    standin.fetched_bytes += bytes;
     if (!pinned_at(to, bytes)) { /* the host waits */
         standin.pageable++;
         run_to(s, NULL, 0);

@@ -17,6 +17,7 @@
  * library for that.
  *
  * HENRY_CUDA_STANDIN sets numbers for whole programs: "devices=2,arch=80,driver=12040,fail=7,code=2".
+ * With "tell=1" a program says at its end how often it has waited, and what was copied to the host.
  *
  * Threads: as of the driver, any. */
 #ifndef HN_TESTS_CUDA_STANDIN_H
@@ -51,6 +52,8 @@ typedef struct cuda_standin {
     atomic_size_t memory; /* bytes */
     /* what has happened */
     atomic_long launches, waits, copies, pageable; /* pageable: copies that made the host wait */
+    atomic_long fetches;                           /* of the copies: those to the host ... */
+    atomic_size_t fetched_bytes;                   /* ... and what they have brought */
     /* of graphs; patches: of one node */
     atomic_long graph_launches, captures, instantiations, updates, patches;
 } cuda_standin;

@@ -24,7 +24,7 @@ static u64 f64_as_bits(double x) {
 
 static _Thread_local i64 group;
 
-/* As device_stats.c and hn_scalar_type have them. */
+/* As stats_text.c and hn_scalar_type have them. */
 enum { F64 = 1, F32, F16, BF16, I64, I32, I16, I8, U8, BOOL };
 #define RANK         8
 #define BATCH        8

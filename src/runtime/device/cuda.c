@@ -436,6 +436,7 @@ const hn_device_ops hn_device_cuda = {
     .usage = hn_cuda_usage,
     .load = hn_cuda_load_code,
     .load_text = hn_cuda_load_text,
+    .text_words = hn_cuda_words,
     .unload = hn_cuda_unload_code,
     .find = hn_cuda_find_kernel,
     .queue_create = hn_cuda_queue_create,

@@ -237,6 +237,8 @@ struct hn_device_ops {
      * `load`. Threads: any. */
     hn_status (*load_text)(hn_dev *dev, const char *text, const char *name,
                            hn_device_program **out);
+    /* these words, for who compiles such a text elsewhere; NULL: as load_text */
+    const char *text_words;
     void (*unload)(hn_device_program *program); /* NULL is allowed */
     /* A kernel, which lives as long as its program. Errors: not-found. */
     hn_status (*find)(hn_device_program *program, const char *symbol, void **out_kernel);

@@ -198,6 +198,7 @@ const hn_device_ops hn_device_opencl = {
     .usage = hn_opencl_usage,
     .load = hn_opencl_load_code,
     .load_text = hn_opencl_load_text,
+    .text_words = hn_opencl_words,
     .unload = hn_opencl_unload_code,
     .find = hn_opencl_find_kernel,
     .queue_create = hn_opencl_queue_create,
