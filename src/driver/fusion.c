@@ -27,8 +27,8 @@ static bool may_fuse(void *user, uint32_t origin, uint32_t other) {
     hn_driver_fusion *f = user;
     if (!origin || !other) return true;
     const hn_origin *origins = f->graph->origins.items;
-    const hn_fusion_pair *p = pair_of(f, hn_node_operation(origins[origin].node),
-                                      hn_node_operation(origins[other].node));
+    const hn_fusion_pair *p =
+        pair_of(f, hn_node_operation(origins[origin].node), hn_node_operation(origins[other].node));
     return !p || !p->is_apart;
 }
 

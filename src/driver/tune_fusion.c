@@ -74,8 +74,8 @@ static hn_status describe(hn_driver *d, const hn_step *step, part *out) {
 
 static hn_status make_version(hn_driver *d, version *out) {
     HN_TRY(hn_driver_schedule(d));
-    *out = (version){
-        .program = d->program, .schedule = d->schedule, .count = d->schedule.steps.count};
+    *out =
+        (version){.program = d->program, .schedule = d->schedule, .count = d->schedule.steps.count};
     HN_NEW(&d->arena, out->parts, out->count + 1u);
     for (uint32_t k = 0; k < out->count; k++)
         HN_TRY(describe(d, &out->schedule.steps.items[k], &out->parts[k]));
@@ -175,8 +175,8 @@ static hn_status ask(void *user, uint32_t calls, double *out_ns) {
 }
 
 static hn_status race_told(const hn_driver *d, hn_str name, hn_bench_report **out) {
-    const hn_bench_options bench = {.budget_ns = race_ns, .now_ns = d->timer->now_ns,
-                                    .clock_user = d->timer->user};
+    const hn_bench_options bench = {
+        .budget_ns = race_ns, .now_ns = d->timer->now_ns, .clock_user = d->timer->user};
     hn_bench_candidate candidates[HN_FUSION_FORMS];
     told tellers[HN_FUSION_FORMS];
     for (uint32_t k = 0; k < HN_FUSION_FORMS; k++) {
@@ -221,8 +221,8 @@ static void fill_form(const hn_bench_report *report, uint32_t k, double expected
     out->ratio = out->ratio_low = out->ratio_high = r->ratio / to;
 }
 
-static hn_status keep(tuning *x, const hn_fusion_pair *p, hn_str name, const hn_bench_report *report,
-                      const chain *fused, const chain *apart) {
+static hn_status keep(tuning *x, const hn_fusion_pair *p, hn_str name,
+                      const hn_bench_report *report, const chain *fused, const chain *apart) {
     hn_form_timing *forms;
     hn_tuning_record *r;
     HN_NEW(&x->d->arena, forms, HN_FUSION_FORMS);
@@ -256,16 +256,11 @@ static hn_status add_row(hn_driver *d, hn_str name, const hn_bench_report *repor
     for (uint32_t k = 0; k < 2; k++) hn_strbuf_init(&texts[k]);
     put_names(fused, &texts[0]);
     put_names(apart, &texts[1]);
-    const hn_cell cells[] = {hn_cell_none(),
-                             hn_cell_text(hn_strbuf_str(&texts[0])),
-                             hn_cell_float(together),
-                             hn_cell_text(hn_strbuf_str(&texts[1])),
-                             hn_cell_float(alone),
-                             hn_cell_float(together / alone),
-                             hn_cell_text(name),
-                             hn_cell_none(),
-                             hn_cell_none(),
-                             hn_cell_none(),
+    const hn_cell cells[] = {hn_cell_none(),          hn_cell_text(hn_strbuf_str(&texts[0])),
+                             hn_cell_float(together), hn_cell_text(hn_strbuf_str(&texts[1])),
+                             hn_cell_float(alone),    hn_cell_float(together / alone),
+                             hn_cell_text(name),      hn_cell_none(),
+                             hn_cell_none(),          hn_cell_none(),
                              hn_cell_none()};
     hn_status status =
         hn_tables_add(&d->tables, HN_TABLE_SLOW_FUSION, cells, sizeof cells / sizeof *cells);
@@ -363,8 +358,8 @@ hn_status hn_driver_tune_fusion(hn_driver *d) {
     enum { PART = 2 }; /* of the budget: forms have the rest */
     const int64_t budget_ns = HN_OPT(&d->options, tune_budget_ns);
     tuning x = {.d = d,
-                .end_ns = hn_tune_now(d) +
-                          (budget_ns > 0 ? budget_ns : INT64_C(30000000000)) / PART};
+                .end_ns =
+                    hn_tune_now(d) + (budget_ns > 0 ? budget_ns : INT64_C(30000000000)) / PART};
     if (!d->fusion || d->limits || HN_OPT(&d->options, tune) == HN_TUNE_KNOWN ||
         !HN_OPT(&d->options, tune_fusion) || HN_OPT(&d->options, no_fusion) ||
         !hn_driver_can_run(&d->levels[0].target))

@@ -12,12 +12,11 @@
 #include <unistd.h>
 
 /* Rows are normalised by their largest element, then by their sum. */
-static const char model[] =
-    "input user %x : f32[33, 70] \"x\"\n "
-    "%m = amax(%x, dims=[1], keepdim=true) at \"largest\" \"m.py:1\"\n "
-    "%d = div(%x, %m) at \"scaled\" \"m.py:2\"\n "
-    "%s = sum(%d, dims=[1], keepdim=true) at \"total\" \"m.py:3\"\n "
-    "%y = div(%d, %s) at \"norm\" \"m.py:4\"\n output user %y \"y\"";
+static const char model[] = "input user %x : f32[33, 70] \"x\"\n "
+                            "%m = amax(%x, dims=[1], keepdim=true) at \"largest\" \"m.py:1\"\n "
+                            "%d = div(%x, %m) at \"scaled\" \"m.py:2\"\n "
+                            "%s = sum(%d, dims=[1], keepdim=true) at \"total\" \"m.py:3\"\n "
+                            "%y = div(%d, %s) at \"norm\" \"m.py:4\"\n output user %y \"y\"";
 
 static double by_name(const told *t, const hn_timed_form *what) {
     const bool is_apart = hn_str_eq(what->form->name, HN_STR("apart"));
@@ -52,8 +51,8 @@ static uint32_t kernels_of(const told_graph *x) {
 static void write_records(const hn_tune_report *report, char path[64]) {
     snprintf(path, 64, "/tmp/henry_fusion_XXXXXX");
     const int fd = mkstemp(path);
-    EXPECT(fd >= 0 && write(fd, report->records, report->records_len) ==
-                          (ssize_t)report->records_len);
+    EXPECT(fd >= 0 &&
+           write(fd, report->records, report->records_len) == (ssize_t)report->records_len);
     close(fd);
 }
 
@@ -117,8 +116,7 @@ TEST(what_is_faster_together_stays) {
     tune(&x, &t, &(hn_compile_options){.tune_fusion = true});
     EXPECT_INT(kernels_of(&x), 1);
     EXPECT(x.d.tuned->fusion_count > 0);
-    for (uint32_t k = 0; k < x.d.tuned->fusion_count; k++)
-        EXPECT(!x.d.tuned->fusions[k].is_apart);
+    for (uint32_t k = 0; k < x.d.tuned->fusion_count; k++) EXPECT(!x.d.tuned->fusions[k].is_apart);
     write_records(x.d.tuned, path);
     EXPECT_INT(check_program(&(hn_compile_options){.threads = 1, .tuning = path}), 1);
     unlink(path);
