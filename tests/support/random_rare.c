@@ -21,7 +21,8 @@ static known log_softmax(gen *r, known x) {
     const uint32_t d = 1;
     const hn_value top = hn_b_reduce(r->g, HN_OP_AMAX, x.v, &d, 1, true),
                    less = hn_b_binary(r->g, HN_OP_SUB, x.v, top),
-                   sum = hn_b_reduce(r->g, HN_OP_SUM, hn_b_unary(r->g, HN_OP_EXP, less), &d, 1, true);
+                   sum =
+                       hn_b_reduce(r->g, HN_OP_SUM, hn_b_unary(r->g, HN_OP_EXP, less), &d, 1, true);
     return (known){.v = hn_b_binary(r->g, HN_OP_SUB, less, hn_b_unary(r->g, HN_OP_LOG, sum)),
                    .maxabs = 2 * x.maxabs + 10,
                    .error = (x.error + unit_error(HN_DTYPE_F32)) * 16};
@@ -41,7 +42,8 @@ static void step_loss(gen *r) {
     if (chance(r, 80)) {
         const hn_value zero = hn_b_full(r->g, hn_scalar_f(chance(r, 70) ? 0 : 0.5),
                                         info(r, x.v)->sizes, 2, HN_DTYPE_F32),
-                       less = hn_b_full(r->g, hn_scalar_f(-1), info(r, one)->sizes, 2, HN_DTYPE_F32),
+                       less =
+                           hn_b_full(r->g, hn_scalar_f(-1), info(r, one)->sizes, 2, HN_DTYPE_F32),
                        hot = hn_b_scatter(r->g, zero, at, less, 1, chance(r, 50) ? "set" : "add");
         add(r, (known){.v = hn_b_binary(r->g, HN_OP_ADD, hn_b_unary(r->g, HN_OP_EXP, p.v), hot),
                        .maxabs = 2,
@@ -68,17 +70,17 @@ void hn_gen_inputs_rare(gen *r) {
     static const int64_t lengths[] = {3, 17, 64, 1025, 1100, 1537, 2048, 2100};
     for (uint32_t inputs = 1 + below(r, 2); inputs > 0; inputs--) {
         const int64_t rows = 1 + below(r, 9), n = lengths[below(r, 8)];
-        const hn_expr sizes[2] = {
-            r->symbolic && rows > 1 && chance(r, 50) ? hn_gen_symbol(r, rows) : num(r, rows),
-            num(r, n)};
+        const hn_expr sizes[2] = {r->symbolic && rows > 1 && chance(r, 50) ? hn_gen_symbol(r, rows)
+                                                                           : num(r, rows),
+                                  num(r, n)};
         const hn_dtype dtype = chance(r, 80) ? HN_DTYPE_F32 : HN_DTYPE_I64;
         add(r, (known){.v = hn_gen_input(r, dtype, sizes, 2), .exact = true, .maxabs = 4});
     }
 }
 
 void hn_gen_step_rare(gen *r) {
-    static void (*const steps[])(gen *) = {step_loss, step_loss, step_loss, step_scan, step_scan,
-                                           hn_gen_step_shared};
+    static void (*const steps[])(gen *) = {step_loss, step_loss, step_loss,
+                                           step_scan, step_scan, hn_gen_step_shared};
     steps[below(r, sizeof steps / sizeof *steps)](r);
 }
 
@@ -122,8 +124,8 @@ void hn_gen_step_weights(gen *r) {
     enum { RANK = 4 };
     static const int64_t sizes[] = {33, 64, 65, 96, 101};
     const int64_t n = sizes[below(r, 5)], rows = 2 + below(r, 3);
-    const hn_expr shape[2] = {
-        r->symbolic && chance(r, 50) ? hn_gen_symbol(r, rows) : num(r, rows), num(r, n)};
+    const hn_expr shape[2] = {r->symbolic && chance(r, 50) ? hn_gen_symbol(r, rows) : num(r, rows),
+                              num(r, n)};
     const hn_value x = hn_gen_input(r, HN_DTYPE_F32, shape, 2), w = add_weight(r, n, n),
                    a = add_weight(r, RANK, n), b = add_weight(r, n, RANK);
     const double error = unit_error(HN_DTYPE_F32) * 16;
