@@ -38,8 +38,14 @@ henry.renderFusions = report => {
                 {title: "first", value: row => row.first, show: row => node(row.first)},
                 {title: "second", value: row => row.second, show: row => node(row.second)},
                 {title: "why", value: row => row.sentence, is_wide: true},
+                {title: "what both touch", value: row => row.mismatch_sentence || "", is_wide: true},
                 {title: "would have saved", is_number: true, value: row => row.bytes, show: row => henry.bytes(row.bytes)},
             ],
-            report.fusions, {caption: "each of them", sort: 3, words: row => `${row.first} ${row.second} ${row.reason} ${row.sentence}`}));
+            report.fusions, {
+                caption: "each of them",
+                sort: 3,
+                words: row =>
+                    `${row.first} ${row.second} ${row.reason} ${row.sentence} ${row.mismatch || ""} ${row.mismatch_sentence || ""}`
+            }));
     return section;
 };

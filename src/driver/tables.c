@@ -268,13 +268,11 @@ static hn_status add_kernels(hn_driver *d, const hn_strbuf *image) {
 
 /* ---- refused fusions ---- */
 
-static hn_cell step_cell(uint32_t step) { return known(step != HN_REFUSAL_NO_STEP, step); }
-
-/* The loops share a buffer, and their indices or rows are others. */
-static bool is_mismatch(hn_refusal_reason why) {
-    return why == HN_REFUSED_SPACES || why == HN_REFUSED_OTHER_ROWS ||
-           why == HN_REFUSED_ROWS_DIFFER || why == HN_REFUSED_COLUMNS_DIFFER;
+static hn_cell text_cell(bool is_known, const char *text) {
+    return is_known ? hn_cell_text(hn_str_of(text)) : hn_cell_none();
 }
+
+static hn_cell step_cell(uint32_t step) { return known(step != HN_REFUSAL_NO_STEP, step); }
 
 static hn_str buffer_name(const hn_driver *d, hn_buf b) {
     const hn_buffer *buffer = &d->program->buffers.items[b];
@@ -295,6 +293,8 @@ static void put_shared(const hn_driver *d, const hn_refusal *r, hn_strbuf *out) 
 
 static hn_status add_refusal(hn_driver *d, const hn_refusal *r, hn_strbuf *shared) {
     const hn_refusal_kind *kind = hn_refusal_kind_of(r->why);
+    const hn_mismatch_kind *mismatch = hn_mismatch_kind_of(r->mismatch);
+    const bool is_mismatch = r->mismatch && r->shared_count;
     hn_strbuf_reset(shared);
     put_shared(d, r, shared);
     const hn_cell cells[] = {hn_cell_text(d->graph->origins.items[r->first].node),
@@ -304,9 +304,11 @@ static hn_status add_refusal(hn_driver *d, const hn_refusal *r, hn_strbuf *share
                              hn_cell_text(hn_strbuf_str(shared)),
                              hn_cell_text(hn_str_of(kind->name)),
                              hn_cell_text(hn_str_of(kind->sentence)),
-                             hn_cell_int(r->bytes)};
+                             hn_cell_int(r->bytes),
+                             text_cell(is_mismatch, mismatch->name),
+                             text_cell(is_mismatch, mismatch->sentence)};
     HN_TRY(ADD(&d->tables, HN_TABLE_FUSIONS_REFUSED, cells));
-    if (!is_mismatch(r->why) || !r->shared_count) return NULL;
+    if (!is_mismatch) return NULL;
     return ADD(&d->tables, HN_TABLE_INDEXING_MISMATCH, cells);
 }
 

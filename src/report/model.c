@@ -97,6 +97,11 @@ static void put_fusion(const hn_driver *d, const hn_refusal *r, hn_strbuf *out) 
     hn_json_text_put(out, "second", node_of(d, r->second));
     hn_json_text_put(out, "reason", hn_str_of(kind->name));
     hn_json_text_put(out, "sentence", hn_str_of(kind->sentence));
+    if (r->mismatch) {
+        const hn_mismatch_kind *mismatch = hn_mismatch_kind_of(r->mismatch);
+        hn_json_text_put(out, "mismatch", hn_str_of(mismatch->name));
+        hn_json_text_put(out, "mismatch_sentence", hn_str_of(mismatch->sentence));
+    }
     hn_json_int_put(out, "bytes", r->bytes);
     hn_json_close_put(out, '}');
 }

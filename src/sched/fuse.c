@@ -66,11 +66,11 @@ static hn_status try_candidate(sched *s, const fuse_candidate *c, hn_loop *loop,
                                bool *out_joined) {
     hn_refusal_reason why;
     *out_joined = false;
-    if (fuse_is_too_early(s, loop, c)) return fuse_refuse(s, c, origin, HN_REFUSED_MEMORY);
+    if (fuse_is_too_early(s, loop, c)) return fuse_refuse(s, c, loop, origin, HN_REFUSED_MEMORY);
     HN_TRY(fuse_join(s, &s->groups.items[c->group], loop, origin, false, &why));
     if (why) HN_TRY(fuse_join_reordered(s, &s->groups.items[c->group], loop, origin, &why));
     *out_joined = !why;
-    if (why) return fuse_refuse(s, c, origin, why);
+    if (why) return fuse_refuse(s, c, loop, origin, why);
     sched_done(s, HN_SCHED_JOIN);
     if (!reads_result(s, loop, c->group)) sched_done(s, HN_SCHED_SIBLINGS);
     s->out->saved_bytes += c->bytes;
@@ -110,7 +110,7 @@ static hn_status place_combining(sched *s, uint32_t rows, hn_loop *loop, uint32_
 static hn_status refuse_columns(sched *s, const hn_loop *loop, uint32_t index, uint32_t origin,
                                 hn_refusal_reason why) {
     const fuse_candidate c = fuse_common_with(s, loop, index);
-    return fuse_refuse(s, &c, origin, why);
+    return fuse_refuse(s, &c, loop, origin, why);
 }
 
 /* The first stage of the reduction joins group `index`: `*out_why`. */
@@ -229,7 +229,7 @@ static hn_status place_picked(sched *s, hn_loop *loop, uint32_t origin, bool *ou
     HN_TRY(fuse_join(s, &s->groups.items[index], first, origin, false, &why));
     if (why) {
         const fuse_candidate c = fuse_common_with(s, loop, index);
-        return fuse_refuse(s, &c, origin, why);
+        return fuse_refuse(s, &c, loop, origin, why);
     }
     sched_done(s, HN_SCHED_PICK);
     HN_TRY(pick_second_stage(s, first, loop));

@@ -69,10 +69,15 @@ bool fuse_costs_memory(const sched *s, int64_t longer_alive, int64_t saved);
  * it alone reads may be gone earlier. */
 bool fuse_is_too_early(sched *s, const hn_loop *loop, const fuse_candidate *c);
 
+/* mismatch.c */
+/* How the first of the shared buffers is walked that the loop and the group walk in unlike ways. */
+hn_mismatch fuse_mismatch(sched *s, const fuse_candidate *c, const hn_loop *loop,
+                          hn_refusal_reason why);
+
 /* fuse_refused.c */
-/* Group `c->group` did not take a loop of the node. Its own group is `index`, once it is known
- * (fuse_refused_place). */
-hn_status fuse_refuse(sched *s, const fuse_candidate *c, uint32_t origin,
+/* Group `c->group` did not take a loop of the node; NULL: several loops. Its own group is `index`, once
+ * it is known (fuse_refused_place). */
+hn_status fuse_refuse(sched *s, const fuse_candidate *c, const hn_loop *loop, uint32_t origin,
                       hn_refusal_reason why) HN_MUST_USE;
 /* The loop of the refusals since `from` is in group `index`. */
 void fuse_refused_place(sched *s, uint32_t from, uint32_t index);

@@ -392,7 +392,7 @@ static hn_status try_pair(merge *m, const pair *p, uint32_t b, bool *out_merged)
         why = HN_REFUSED_MEMORY;
     if (!why) HN_TRY(join_all(m, first, second, &why));
     *out_merged = !why;
-    if (why == HN_REFUSED_MEMORY) return fuse_refuse(m->s, &p->what, origin, why);
+    if (why == HN_REFUSED_MEMORY) return fuse_refuse(m->s, &p->what, NULL, origin, why);
     if (why) return NULL;
     HN_TRY(note_merged(m, p, second));
     move(m, p->at, b, behind);

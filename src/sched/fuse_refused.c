@@ -23,8 +23,10 @@ static uint32_t origin_of(const sched *s, uint32_t index) {
                               : 0;
 }
 
-hn_status fuse_refuse(sched *s, const fuse_candidate *c, uint32_t origin, hn_refusal_reason why) {
+hn_status fuse_refuse(sched *s, const fuse_candidate *c, const hn_loop *loop, uint32_t origin,
+                      hn_refusal_reason why) {
     hn_refusal r = {.why = why,
+                    .mismatch = loop ? fuse_mismatch(s, c, loop, why) : HN_MISMATCH_NONE,
                     .first = origin_of(s, c->group),
                     .second = origin,
                     .first_step = s->groups.items[c->group].id,
@@ -46,6 +48,7 @@ static void print(const sched *s, const hn_refusal *r) {
     const hn_origin *origins = s->p->graph->origins.items;
     hn_strbuf_printf(out, HN_STR_FMT " -> " HN_STR_FMT ": %s", HN_STR_ARG(origins[r->first].node),
                      HN_STR_ARG(origins[r->second].node), kinds[r->why].sentence);
+    if (r->mismatch) hn_strbuf_printf(out, " (%s)", hn_mismatch_kind_of(r->mismatch)->sentence);
     if (r->bytes) hn_strbuf_printf(out, "; %" PRId64 " bytes would be saved", r->bytes);
     hn_strbuf_printf(out, "\n");
 }

@@ -144,6 +144,20 @@ typedef struct hn_refusal_kind {
 } hn_refusal_kind;
 const hn_refusal_kind *hn_refusal_kind_of(hn_refusal_reason why);
 
+/* How two loops that do not line up walk what they share (mismatches.def). */
+typedef enum hn_mismatch {
+#define HN_MISMATCH(id, name, sentence) HN_MISMATCH_##id,
+#include "sched/mismatches.def"
+#undef HN_MISMATCH
+} hn_mismatch;
+
+/* Static. */
+typedef struct hn_mismatch_kind {
+    const char *name;     /* "order": stable */
+    const char *sentence; /* "the dims come in another order" */
+} hn_mismatch_kind;
+const hn_mismatch_kind *hn_mismatch_kind_of(hn_mismatch mismatch);
+
 /* What the scheduler does to loops and calls (rewrites.def). */
 typedef enum hn_sched_rewrite {
 #define HN_SCHED_REWRITE(id, name, sentence) HN_SCHED_##id,
@@ -165,6 +179,7 @@ enum { HN_REFUSAL_SHARED_MAX = 4 };
 /* A fusion that was looked at and refused. */
 typedef struct hn_refusal {
     hn_refusal_reason why;
+    hn_mismatch mismatch; /* NONE: `why` is about something else than indices */
     uint32_t first,
         second; /* nodes, hn_graph.origins: the last one in a step, and what did not join */
     /* in hn_schedule.steps; NO_STEP: of an operation's end, and of what is in no step any more */

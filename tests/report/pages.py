@@ -48,6 +48,16 @@ APART = """graph @apart {
 }
 """
 
+# Rows, too few for slabs, then columns of the result.
+CROSSWISE = """graph @crosswise {
+  input user %x : f32[200, 1280] "x"
+  %s = aten._softmax.default(%x, -1, false) : f32[200, 1280] at "along" "m.py:1"
+  %t = aten._softmax.default(%s, 0, false) : f32[200, 1280] at "down" "m.py:2"
+  output user %s "s"
+  output user %t "t"
+}
+"""
+
 # Nodes whose names would do harm in a page that took them for HTML.
 HOSTILE = """graph @hostile {
   input user %x : f32[8, 8] "</script><img src=x onerror=alert(1)>"
@@ -457,12 +467,18 @@ def test_fusions(b):
     same([one["bytes"] for one in refused], [64 * 1000 * 4], "bytes that need not be read again")
     opened(b, report("apart.html", "apart.hnir"))
     rows = rows_of(b, "each of them")
-    same(rows, [["scan", "columns", refused[0]["sentence"], "256\u00a0kB"]], "fusions")
+    same(rows, [["scan", "columns", refused[0]["sentence"], "", "256\u00a0kB"]], "fusions")
     same(rows_of(b, "by reason"), [[refused[0]["reason"], refused[0]["sentence"], "1", "256\u00a0kB"]], "reasons")
     check(refused[0]["sentence"] in run("compile", "apart.hnir", "--explain-fusion").stdout, "the same reason as --explain-fusion")
     b.evaluate("[...document.querySelectorAll('#fusions button')].find(button => button.textContent === 'columns').click()")
     check("columns" in text_of(b, "#step-title"), "a node leads to its step")
     b.press("Escape")
+    with open("crosswise.hnir", "w") as file:
+        file.write(CROSSWISE)
+    unlike = [one for one in json.loads(run("report", "crosswise.hnir", "--json").stdout)["fusions"] if one.get("mismatch")]
+    same(unlike[0]["mismatch"], "reduced", "how both walk what they share")
+    opened(b, report("crosswise.html", "crosswise.hnir"))
+    check(unlike[0]["mismatch_sentence"] in {row[3] for row in rows_of(b, "each of them")}, "the page says how")
 
 
 def test_hostile(b):

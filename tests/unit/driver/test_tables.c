@@ -121,7 +121,25 @@ TEST(loops_that_do_not_line_up_are_told) {
     expect(&f, "fusion_failure_due_to_indexing_mismatch",
            (const char *const[]){"\"node1_name\":\"along\",\"node2_name\":\"down\"",
                                  "\"common_buffer_names\":\"s\",\"failure_reason\":\"spaces\"",
-                                 "\"saved_bytes\":1024000}", NULL});
+                                 "\"saved_bytes\":1024000,\"mismatch\":\"reduced\","
+                                 "\"mismatch_explanation\":\"other dims are reduced",
+                                 NULL});
+    teardown(&f);
+}
+
+/* A loop that is kept out for another reason walks what both touch in no other way. */
+TEST(a_refusal_that_is_not_about_indices_has_no_mismatch) {
+    fixture f;
+    compile(&f,
+            GRAPH("  input user %x : f32[64, 1000] \"x\"\n",
+                  "  %s = aten.cumsum.default(%x, 1) : f32[64, 1000] at \"scan\" \"m.py:1\"\n"
+                  "  %t = aten.sum.dim_IntList(%s, [0]) : f32[1000] at \"columns\" \"m.py:2\"\n"
+                  "  output user %s \"s\"\n  output user %t \"t\"\n"),
+            "all.jsonl");
+    expect(&f, "fusions_refused",
+           (const char *const[]){"\"failure_reason\":\"alone\"",
+                                 "\"mismatch\":null,\"mismatch_explanation\":null}", NULL});
+    EXPECT_STR(rows_of(&f, "fusion_failure_due_to_indexing_mismatch"), "");
     teardown(&f);
 }
 
