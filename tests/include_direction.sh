@@ -75,7 +75,7 @@ names_opencl() {
     case "$1" in
     src/codegen/opencl/* | src/codegen/targets.c | src/base/device.[ch] | src/bundle/format.h | src/bundle/names.c) return 0 ;;
     src/toolchain/rows.h | src/toolchain/flags.[ch] | src/toolchain/flags.def | src/runtime/device/rows.h | src/runtime/device/devices.c) return 0 ;;
-    include/henry/* | tools/henry/*) return 0 ;;
+    include/henry/* | tools/henry/* | src/bisect/repro.c) return 0 ;;
     *) calls_opencl "$1" ;;
     esac
 }

@@ -114,15 +114,15 @@ class Device:
                   ctypes.c_int64(groups), ctypes.c_void_p(scratch))
         self.wait()
 
-    def operation(self, index, operation, operands, dtypes, params, step, variant, launches, scratch, where):
-        """By a library, or by the kernel where none does it."""
-        facts = self.project.extern_facts(index, operation, dtypes, (), params, where)
+    def operation(self, index, operation, operands, dtypes, params, step, launch, scratch, where, forms, pick):
+        """By a library, in form number `pick` if there are any, or by the kernel where none does it."""
+        facts = self.project.extern_facts(index, operation, dtypes, (), params, where, forms[pick] if forms else "")
         self.keep(facts)
         for_kernel = ctypes.c_bool(False)
         self.call("device_operation", ctypes.byref(facts), self.project.pointers(operands), self.project.numbers(params),
-                  ctypes.byref(for_kernel) if launches else None)
+                  ctypes.byref(for_kernel) if launch else None)
         if for_kernel:
-            self.launch(step, variant, launches, operands, scratch, where)
+            self.launch(step, 0, (launch,), operands, scratch, where)
         else:
             self.wait()
 

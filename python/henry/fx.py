@@ -237,9 +237,9 @@ class DeviceOperation(torch.nn.Module):
         super().__init__()
         self.project, self.index, self.operation, self.dtypes = project, index, operation, dtypes
 
-    def forward(self, operands, params, step, variant, launches, scratch, where):
-        self.project.device.operation(self.index, self.operation, _addresses(operands), self.dtypes, params, step,
-                                      variant, launches, None if scratch is None else scratch.address, where)
+    def forward(self, operands, params, step, launch, scratch, where, forms, pick):
+        self.project.device.operation(self.index, self.operation, _addresses(operands), self.dtypes, params, step, launch,
+                                      None if scratch is None else scratch.address, where, forms, pick)
 
 
 _MEMORY = {"device_allocate": ("allocate", Allocate), "to_device": ("to_device", ToDevice), "wait": ("wait", Wait)}
@@ -368,7 +368,8 @@ def load(folder):
     has no node. One thread at a time."""
     with open(os.path.join(folder, "program.json"), encoding="utf-8") as file:
         document = json.load(file)
-    graph = build(document)
-    module = _Translator(document, folder).module(graph)
+    translator = _Translator(document, folder)
+    graph = build(document, translator.project.target)
+    module = translator.module(graph)
     module.changed = {name: node.name for name, node in graph.changed}
     return module

@@ -114,16 +114,24 @@ class _Scope:
 
 
 class _Builder:
-    def __init__(self, document):
-        self.document, self.program = document, document["program"]
+    def __init__(self, document, target):
+        self.document, self.program, self.target = document, document["program"], target
         self.table = {buffer["id"]: buffer for buffer in self.program["buffers"]}
-        self.kernels = {kernel["id"]: kernel["name"] for kernel in self.program["kernels"]}
+        self.kernels = {kernel["id"]: self.of_target(kernel)["name"] for kernel in self.program["kernels"]}
         self.bytes_of = {row["name"]: row["bytes"] for row in document["dtypes"]}
         self.symbols = {symbol["name"]: symbol for symbol in document["symbols"]}
         self.changed = {s["storage"] for s in document["weights"]["storages"] if s["is_changed"]}
         self.guards = list(document["guards"])
         # calls are counted apart: operations of the host, and of the device; launches
         self.names, self.externs, self.operations, self.launches = {}, 0, 0, 0
+
+    def of_target(self, described):
+        """What holds for the target, of a kernel or of how a line calls it."""
+        if self.target == 0:
+            return described
+        if len(described.get("others", ())) < self.target:
+            raise Unsupported("program.json has one target only, though the project has several; emit it again")
+        return described["others"][self.target - 1]
 
     def unique(self, name):
         name = "".join(c if c.isalnum() else "_" for c in name)
@@ -268,9 +276,9 @@ class _Builder:
                 scope.exprs(launch.get("params", ())), scope.expr(launch["extent"]), launch["grain"],
                 scope.expr(launch.get("scratch_bytes", 0)))
 
-    def pick(self, scope, line):
+    def pick(self, scope, calls):
         """The number of the variant that runs."""
-        choose = line["choose"]
+        choose = calls["choose"]
         ranges = tuple((r["variant"], tuple((low, high) for low, high in r["in"])) for r in choose["ranges"])
         return scope.add("pick", scope.exprs(choose["sizes"]), ranges, choose["otherwise"])
 
@@ -285,21 +293,27 @@ class _Builder:
         return scope.buffers[line["workspace"]] if "workspace" in line else None
 
     def line_device_kernel(self, scope, line):
-        variants = (line, *line.get("variants", ()))
-        scope.add("launch", self.launches, self.pick(scope, line) if len(variants) > 1 else 0,
+        calls = self.of_target(line)
+        variants = (calls, *calls.get("variants", ()))
+        scope.add("launch", self.launches, self.pick(scope, calls) if len(variants) > 1 else 0,
                   tuple(self.device_launch(scope, line, launch) for launch in variants),
                   self.operands(scope, line), self.scratch(scope, line), self.where(line),
                   name=self.kernels[line["kernel"]], origins=self.origins(line))
         self.launches += 1
 
+    def forms(self, line):
+        """That an operation is asked for, by variant; none: it decides by itself."""
+        return (line["form"], *(v["form"] for v in line.get("variants", ()))) if "form" in line else ()
+
     def line_device_extern(self, scope, line):
         """By a library, or by the line's kernel where none does it."""
         types = tuple(o["dtype"] if o else None for o in line["operands"])
         has_kernel = "kernel" in line
+        calls = self.of_target(line) if has_kernel or "choose" in line else line
+        launch = self.device_launch(scope, line, calls) if has_kernel else None
         scope.add("operation", self.operations, line["operation"], self.operands(scope, line), types,
-                  scope.exprs(line["params"]), self.launches, self.pick(scope, line) if "choose" in line else 0,
-                  tuple(self.device_launch(scope, line, launch) for launch in (line, *line.get("variants", ())))
-                  if has_kernel else (), self.scratch(scope, line), self.where(line), name=line["operation"],
+                  scope.exprs(line["params"]), self.launches, launch, self.scratch(scope, line), self.where(line),
+                  self.forms(line), self.pick(scope, calls) if "choose" in calls else 0, name=line["operation"],
                   origins=self.origins(line))
         self.operations += 1
         self.launches += has_kernel
@@ -324,7 +338,7 @@ class _Builder:
             return
         types = tuple(o["dtype"] if o else None for o in line["operands"])
         constants = tuple(self.is_constant(o) for o in line["operands"])
-        forms = (line["form"], *(v["form"] for v in line["variants"])) if "form" in line else ()
+        forms = self.forms(line)
         pick = self.pick(scope, line) if len(forms) > 1 else 0
         scope.add("extern", self.externs, line["operation"], self.operands(scope, line), types,
                   constants, scope.exprs(line["params"]), self.where(line), forms, pick, name=line["operation"],
@@ -414,11 +428,10 @@ class _Builder:
         scope.graph.changed.append((output["name"], place))
 
 
-def build(document):
-    """The graph of a program.json that json.load has read. Raises Unsupported."""
+def build(document, target=0):
+    """The graph of a program.json that json.load has read. `target`: for which of its architectures, by its
+    number among those of document["target"]. Raises Unsupported."""
     devices = {buffer.get("device", "cpu") for buffer in document["program"]["buffers"]} - {"cpu"}
     if devices - {"cuda"}:
         raise Unsupported(f"programs for '{(devices - {'cuda'}).pop()}'")
-    if devices and "," in document["target"]:
-        raise Unsupported("programs for several architectures of GPUs, as their launches differ; name one with --target")
-    return _Builder(document).build()
+    return _Builder(document, target).build()

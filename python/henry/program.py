@@ -58,8 +58,8 @@ class Runner:
     """What the nodes of a graph do, with arrays in place of tensors."""
 
     def __init__(self, document, folder):
-        self.document, self.graph = document, build(document)
-        self.project = Project(folder, document)
+        self.document, self.project = document, Project(folder, document)
+        self.graph = build(document, self.project.target)
         self.bytes_of = {row["name"]: row["bytes"] for row in document["dtypes"]}
         self.weights = {}
         with open(os.path.join(folder, document["weights"]["file"]), "rb") as file:
@@ -206,9 +206,9 @@ class Runner:
         self.project.device.launch(step, variant, launches, self.addresses(operands),
                                    scratch.address if scratch else None, where)
 
-    def operation(self, index, operation, operands, dtypes, params, step, variant, launches, scratch, where):
-        self.project.device.operation(index, operation, self.addresses(operands), dtypes, params, step, variant,
-                                      launches, scratch.address if scratch else None, where)
+    def operation(self, index, operation, operands, dtypes, params, step, launch, scratch, where, forms, pick):
+        self.project.device.operation(index, operation, self.addresses(operands), dtypes, params, step, launch,
+                                      scratch.address if scratch else None, where, forms, pick)
 
     def wait(self):
         self.project.device.wait()

@@ -37,6 +37,8 @@ class Project:
         if self.so.model_open(weights, threads, ctypes.byref(self.model), message, len(message)):
             raise RuntimeError(message.value.decode())
         self.device = Device(self) if hasattr(self.so, "device_launch") else None
+        # whose code the GPU runs, among the targets of the project
+        self.target = self.so.device_target(self.model) if self.device else 0
 
     @staticmethod
     def pointers(addresses):

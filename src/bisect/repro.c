@@ -11,6 +11,7 @@
 REPRO_TEXT(hn_repro_check, "check.h");
 REPRO_TEXT(hn_repro_main, "main.c");
 REPRO_TEXT(hn_repro_cuda, "cuda.c");
+REPRO_TEXT(hn_repro_opencl, "opencl.c");
 
 /* --- what the kernel is given --- */
 
@@ -194,7 +195,7 @@ static void print_operand(const hn_repro *r, uint32_t k, hn_strbuf *out) {
 static void print_flags(const hn_repro *r, hn_strbuf *out) {
     const hn_target *target = &r->lines->d->levels[0].target;
     hn_strbuf words;
-    if (target->kind->device != HN_DEVICE_CUDA) return;
+    if (target->kind->device == HN_DEVICE_CPU) return;
     hn_strbuf_init(&words);
     hn_target_put_flags(target, &words);
     hn_strbuf_printf(out, "#define REPRO_TARGET \"%s\"\nstatic const char *const flags[] = {",
@@ -271,7 +272,7 @@ static void make_for_cpu(const hn_target *target, hn_strbuf *out) {
 }
 
 /* The kernel is compiled when the program runs. */
-static void make_for_cuda(const hn_target *target, hn_strbuf *out) {
+static void make_for_gpu(const hn_target *target, hn_strbuf *out) {
     (void)target;
     hn_strbuf_puts(out, "CC = cc\nCFLAGS = -O2\n\nrun: repro\n\t./repro\n\n"
                         "repro: main.c check.h repro.h\n"
@@ -279,19 +280,34 @@ static void make_for_cuda(const hn_target *target, hn_strbuf *out) {
                         "clean:\n\trm -f repro\n");
 }
 
-/* Kinds of devices whose folders build and run by themselves. */
+/* What the folder of a kernel for a kind of device has beside it. */
 static const struct program {
     const char *text, *text_end;
     void (*put_makefile)(const hn_target *target, hn_strbuf *out);
     const char *what;
+    const char *arguments; /* of the kernel; NULL: a C function, which main.c declares */
 } programs[HN_DEVICE_KIND_COUNT] = {
     [HN_DEVICE_CPU] = {hn_repro_main, hn_repro_main_end, make_for_cpu,
                        "\n`make` builds it, runs it on one thread, compares and times it.\n"},
-    [HN_DEVICE_CUDA] = {hn_repro_cuda, hn_repro_cuda_end, make_for_cuda,
+    [HN_DEVICE_CUDA] = {hn_repro_cuda, hn_repro_cuda_end, make_for_gpu,
                         "\n`make` builds a program that compiles the kernel by NVRTC (HENRY_NVRTC "
                         "names its library), runs it on the first GPU, compares and times it. Of "
                         "CUDA it needs nothing when it is built. A file kernel.cubin is taken in "
-                        "place of kernel.cu: `nvcc -arch=ARCH -cubin kernel.cu`.\n"},
+                        "place of kernel.cu: `nvcc -arch=ARCH -cubin kernel.cu`.\n",
+                        "the operands, a pointer to an int that is 0 and becomes the number of a "
+                        "check that fails, `sizes` as 64-bit numbers (without the 0 at the end), "
+                        "and, unless it is 0, memory of REPRO_EXTENT times REPRO_SCRATCH_BYTES"},
+    [HN_DEVICE_OPENCL] =
+        {hn_repro_opencl, hn_repro_opencl_end, make_for_gpu,
+         "\n`make` builds a program that has the driver of the first OpenCL device "
+         "build the kernel, runs it there, compares and times it. Of OpenCL it "
+         "needs nothing when it is built; `./repro 1e-4 1` takes the second "
+         "device.\n",
+         "the operands, unless it is 0 memory of REPRO_EXTENT times "
+         "REPRO_SCRATCH_BYTES, memory of an int that is 0 and becomes the number "
+         "of a check that fails, each as an object and a `long`, the bytes from "
+         "its start to what is meant; then `sizes` as `long` (without the 0 at "
+         "the end)"},
 };
 
 static void print_readme(const hn_repro *r, const hn_target *target, hn_strbuf *out) {
@@ -305,20 +321,16 @@ static void print_readme(const hn_repro *r, const hn_target *target, hn_strbuf *
         "writes there\n- `repro.h`: types, sizes and the launch\n",
         r->step, *r->lines->program ? " of weights" : "", target->name, HN_STR_ARG(origin->node),
         HN_STR_ARG(origin->source), r->source);
-    if (program->text) {
-        hn_strbuf_puts(out, program->what);
-        hn_strbuf_puts(out, "What the program does in place (a result over an operand) has memory "
-                            "of its own here.\n");
-        if (target->kind->device == HN_DEVICE_CPU) return;
-    }
+    hn_strbuf_puts(out, program->what);
+    hn_strbuf_puts(out, "What the program does in place (a result over an operand) has memory "
+                        "of its own here.\n");
+    if (!program->arguments) return;
     hn_strbuf_puts(out, "\nCompile it with: `");
     hn_target_put_flags(target, out);
-    hn_strbuf_puts(
-        out, "`.\nLaunch REPRO_EXTENT groups of REPRO_THREADS threads with REPRO_SHARED_BYTES of "
-             "dynamic shared memory.\nArguments: the operands, a pointer to an int that is 0 and "
-             "becomes the number of a check that fails, `sizes` as 64-bit numbers (without the "
-             "0 at the end), and, unless it is 0, memory of REPRO_EXTENT times "
-             "REPRO_SCRATCH_BYTES.\n");
+    hn_strbuf_printf(out,
+                     "`.\nLaunch REPRO_EXTENT groups of REPRO_THREADS threads with "
+                     "REPRO_SHARED_BYTES of dynamic shared memory.\nArguments: %s.\n",
+                     program->arguments);
 }
 
 static void print_call_readme(const hn_repro *r, hn_strbuf *out) {
@@ -349,15 +361,15 @@ static hn_status add_printed(hn_repro *r, const hn_target *target) {
     hn_strbuf_init(&readme);
     hn_strbuf_init(&makefile);
     print_readme(r, target, &readme);
-    if (program->text) program->put_makefile(target, &makefile);
+    program->put_makefile(target, &makefile);
     hn_status status = hn_repro_add_text(r, "README.md", &readme);
-    if (!status && program->text)
+    if (!status)
         status = hn_repro_add_file(r, "main.c", program->text,
                                    (size_t)(program->text_end - program->text));
-    if (!status && program->text)
+    if (!status)
         status = hn_repro_add_file(r, "check.h", hn_repro_check,
                                    (size_t)(hn_repro_check_end - hn_repro_check));
-    if (!status && program->text) status = hn_repro_add_text(r, "Makefile", &makefile);
+    if (!status) status = hn_repro_add_text(r, "Makefile", &makefile);
     hn_strbuf_deinit(&makefile);
     hn_strbuf_deinit(&readme);
     return status;

@@ -78,6 +78,19 @@ static void inputs_and_outputs(printer *p) {
     hn_json_put_close(&p->json, ']');
 }
 
+/* Of the second target, then of the next. */
+static void other_functions(printer *p, const hn_wkernel_info *kernel) {
+    if (!kernel->others) return;
+    hn_json_put_key(&p->json, "others"), hn_json_put_open(&p->json, '[');
+    for (uint32_t t = 1; t < p->w->target_count; t++) {
+        hn_json_put_open(&p->json, '{');
+        hn_json_put_text(&p->json, "name", kernel->others[t - 1].name);
+        hn_json_put_number(&p->json, "object", kernel->others[t - 1].object);
+        hn_json_put_close(&p->json, '}');
+    }
+    hn_json_put_close(&p->json, ']');
+}
+
 static void tables(printer *p) {
     hn_json_put_key(&p->json, "buffers"), hn_json_put_open(&p->json, '[');
     for (uint32_t i = 1; i < p->w->buffers.count; i++) {
@@ -111,6 +124,7 @@ static void tables(printer *p) {
         hn_json_put_number(&p->json, "id", i);
         hn_json_put_text(&p->json, "name", p->w->kernels.items[i].name);
         hn_json_put_number(&p->json, "object", p->w->kernels.items[i].object);
+        other_functions(p, &p->w->kernels.items[i]);
         hn_json_put_close(&p->json, '}');
     }
     hn_json_put_close(&p->json, ']');
@@ -188,10 +202,14 @@ static void choice(printer *p, const hn_sym_choice *c) {
     hn_json_put_close(&p->json, ']'), hn_json_put_close(&p->json, '}');
 }
 
-static void variants(printer *p, const hn_line *line) {
+/* How a target calls the line's functions. */
+static void calls(printer *p, const hn_line *line, uint32_t target) {
+    const hn_wlaunch launch = hn_line_launch(line, 0, target);
+    launch_fields(p, &launch);
+    if (!line->choices) return;
     hn_json_put_key(&p->json, "variants"), hn_json_put_open(&p->json, '[');
     for (uint32_t v = 1; v < hn_line_variants(line); v++) {
-        const hn_wlaunch l = hn_line_launch(line, v, 0);
+        const hn_wlaunch l = hn_line_launch(line, v, target);
         hn_json_put_open(&p->json, '{');
         if (line->kind == HN_LINE_KERNEL)
             hn_json_put_number(&p->json, "kernel", hn_line_kernel(line, v)),
@@ -200,11 +218,25 @@ static void variants(printer *p, const hn_line *line) {
         hn_json_put_close(&p->json, '}');
     }
     hn_json_put_close(&p->json, ']');
-    choice(p, line->choices);
+    choice(p, &line->choices[target]);
+}
+
+/* For the second target, then for the next. */
+static void other_calls(printer *p, const hn_line *line) {
+    if (p->w->target_count < 2 || (!line->others && !line->choices)) return;
+    hn_json_put_key(&p->json, "others"), hn_json_put_open(&p->json, '[');
+    for (uint32_t t = 1; t < p->w->target_count; t++) {
+        hn_json_put_open(&p->json, '{');
+        if (line->kernel) hn_json_put_number(&p->json, "kernel", line->kernel);
+        if (line->kind == HN_LINE_KERNEL)
+            hn_json_put_number(&p->json, "grain", hn_line_launch(line, 0, t).grain);
+        calls(p, line, t);
+        hn_json_put_close(&p->json, '}');
+    }
+    hn_json_put_close(&p->json, ']');
 }
 
 static void line_fields(printer *p, const hn_line *line) {
-    const hn_wlaunch launch = hn_line_launch(line, 0, 0);
     const char *kind = hn_wline_kind_name(line->kind);
     if (kind) hn_json_put_text(&p->json, "kind", hn_str_of(kind));
     else hn_json_put_number(&p->json, "kind", line->kind); /* broken IR */
@@ -220,8 +252,8 @@ static void line_fields(printer *p, const hn_line *line) {
     if (line->kind == HN_LINE_EXTERN && line->kernel)
         hn_json_put_number(&p->json, "kernel", line->kernel);
     if (line->operand_count) operands(p, line);
-    launch_fields(p, &launch);
-    if (line->choices) variants(p, line);
+    calls(p, line, 0);
+    other_calls(p, line);
     if (line->workspace) hn_json_put_number(&p->json, "workspace", line->workspace);
     hn_json_put_optional(&p->json, "symbol", line->symbol);
     hn_json_put_optional(&p->json, "rounds", line->rounds);

@@ -149,7 +149,74 @@ code() {
     check "debug: the project says what the module says" same_lines
 }
 
-# Two targets whose kernels are called in different ways: the GPU says which.
+# Long rows, which the shared memory of one target holds and that of the other does not: launches differ.
+rows_model() {
+    cat <<'END'
+graph @rows {
+  input user %x : f32[2, 30000] "x"
+  %a = aten.erf.default(%x) : f32[2, 30000]
+  %b = aten._softmax.default(%a, 1, false) : f32[2, 30000]
+  %y = aten._softmax.default(%b, 1, false) : f32[2, 30000]
+  output user %y "y"
+}
+END
+}
+make_rows() {
+    rows_model >"$work/rows.hnir"
+    floats '(2, 30000)' 60000 >"$work/x.npy"
+    file=$work/rows.hnir inputs=(-i "$work/x.npy")
+    rm -rf "$work/module"
+    "$build/henry" run "$file" "${inputs[@]}" -d "$work/module" -q && make_texts sm_90a,sm_86 || return 1
+    expected=(-e "$work/module/output_0.npy")
+    "$python" tests/python/schema.py docs/program.schema.json "$folder/program.json"
+}
+# Launches of the second target are written down, and are others than those of the first.
+launches_differ() {
+    "$python" - "$folder/program.json" <<'END'
+import json, sys
+lines = json.load(open(sys.argv[1]))["program"]["lines"]
+fields = ("threads", "shared_bytes", "extent")
+pairs = [(line, line["others"]) for line in lines if line["kind"] == "kernel"]
+assert pairs and all(len(others) == 1 for _, others in pairs)
+assert any([line.get(f) for f in fields] != [others[0].get(f) for f in fields] for line, others in pairs)
+END
+}
+rows() {
+    local arch
+    check "long rows: the project is built" make_rows
+    check "long rows: launches of two targets" launches_differ
+    for arch in 90 86; do
+        export HENRY_CUDA_STANDIN=arch=$arch
+        check "long rows: sm_$arch" libraries run "${inputs[@]}" "${expected[@]}"
+        in_python "long rows: sm_$arch" libraries
+    done
+    unset HENRY_CUDA_STANDIN
+}
+
+# Operations of the GPU that are asked for forms, which tuning gives them: a copy of the project, edited. The library of the stand-in has one way.
+forms() {
+    local folder=$work/asked of=$folder
+    rm -rf "$folder"
+    cp -r "$of" "$folder"
+    check "$1: operations get forms" give_forms
+    in_python "$1: operations with forms" libraries
+    in_python "$1: operations with forms" kernels
+}
+give_forms() {
+    "$python" - "$folder/program.json" <<'END' && "$python" tests/python/schema.py docs/program.schema.json "$folder/program.json"
+import json, sys
+with open(sys.argv[1]) as file:
+    document = json.load(file)
+lines = [line for line in document["program"]["lines"] if line["kind"] == "extern" and line["device"] == "cuda"]
+assert any("kernel" in line for line in lines)
+for line in lines:
+    line.update(form="", variants=[{"form": ""}], choose={"sizes": [7], "otherwise": 0, "ranges": [{"variant": 1, "in": [[7, None]]}]})
+with open(sys.argv[1], "w") as file:
+    json.dump(document, file)
+END
+}
+
+# Two targets: the GPU says which.
 targets() {
     describe digits_cnn
     check "two targets: the project is built" make_texts sm_80,sm_90a
@@ -313,10 +380,10 @@ for name in ${*:-mlp gpt2_tiny digits_cnn train_step_mlp adamw_step rms_norm_bac
     values "$name"
     # Operations by libraries and by kernels, casts, sizes that the data gives, loops.
     case $name in
-    digits_cnn) in_python "$name" libraries; in_python "$name" kernels ;;
+    digits_cnn) in_python "$name" libraries; in_python "$name" kernels; forms "$name" ;;
     gpt2_tiny | bf16 | data | loops) in_python "$name" libraries ;;
     esac
 done
-if [ $# = 0 ]; then memory; small; targets; code; fi
+if [ $# = 0 ]; then memory; small; targets; rows; code; fi
 echo "$passed passed, $failed failed, $skipped skipped"
 exit $((failed != 0))
