@@ -291,6 +291,7 @@ small() {
     check "debug: without its kernels the host makes the same" debug_by_host
     check "debug: linears.hnir is built" debug_linears
     check "debug: the first NaN" debug_nan
+    check "debug: where the GPU has no memory for statistics, the host makes them, which is said once" debug_without_memory
 }
 
 # Pools on the GPU, and results in the memory of the copy of an input.
@@ -366,6 +367,17 @@ debug_nan() {
     grep -qF "(step 0 of call 1) is given nan in b1 'x' at [3, 1]: of 12 elements (f32) 1 are NaN and 1 infinite" "$work/said" || return 1
     said_by_project check,nan=ok >"$work/said" && cat "$work/said"
     grep -qF "is given inf in b1 'x' at [3, 2]" "$work/said" && says "is given inf" env HENRY_DEBUG_TENSORS=check,nan=ok "$folder/example" -w "$folder/weights.bin" "${inputs[@]}"
+}
+# With the least memory that the model itself gets by with.
+debug_without_memory() {
+    local least=0 most=1000000 middle
+    said_by_project stats >"$work/project_said" && [ -s "$work/project_said" ] || return 1
+    while [ $((most - least)) -gt 1 ]; do
+        middle=$(((least + most) / 2))
+        if HENRY_CUDA_STANDIN=memory=$middle libraries run "${inputs[@]}" -n 1 >/dev/null 2>&1; then most=$middle; else least=$middle; fi
+    done
+    HENRY_CUDA_STANDIN=memory=$most said_by_project stats >"$work/said"
+    [ "$(grep -c '^a tensor is copied to the host for its statistics: ' "$work/said")" = 1 ] && grep -v '^a tensor is copied' "$work/said" | diff "$work/project_said" -
 }
 # Line by line, with NVRTC's code of the kernels that make the statistics.
 same_lines() {
