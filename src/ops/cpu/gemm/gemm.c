@@ -41,6 +41,9 @@ enum {
      * its rows are contiguous; nor is one row. Source, as of the next: bench_picks_calls */
     IN_PLACE_PANELS = 4,
     IN_PLACE_TILES = 2,
+    /* Rows that are a multiple of so many floats apart, 4 KiB, have the same places in the first cache,
+     * which a tile's rows then take from each other. Source: bench/README.md, "Rows 4 KiB apart" */
+    SAME_PLACES_FLOATS = 1024,
     /* of a, 8 MiB: one thread that packs more packs them group by group */
     ALONE_PACKED_FLOATS = 2 << 20
 };
@@ -120,7 +123,9 @@ static int64_t block_size(int64_t size, int64_t most, int64_t unit) {
 static bool packing_pays(const hn_ext_gemm *g, int64_t panels) {
     const bool has_rows = g->a[COL] == 1;
     if (g->m == 1 || panels == 1) return false;
-    return !has_rows || (panels > IN_PLACE_PANELS && tiles_of(g, g->m) > IN_PLACE_TILES);
+    if (!has_rows) return true;
+    return tiles_of(g, g->m) > IN_PLACE_TILES &&
+           (panels > IN_PLACE_PANELS || g->a[ROW] % SAME_PLACES_FLOATS == 0);
 }
 
 static void choose_blocks(hn_ext_gemm *g) {

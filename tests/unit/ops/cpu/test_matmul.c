@@ -154,7 +154,8 @@ TEST(random_other_dtypes) {
 /* Above the thresholds for threads and blocks along every dimension. */
 TEST(large_f32) {
     static const int64_t shapes[][3] = {{130, 520, 600}, {3, 9000, 40},   {9000, 20, 40},
-                                        {20, 30, 9000},  {700, 300, 300}, {1, 3000, 900}};
+                                        {20, 30, 9000},  {700, 300, 300}, {1, 3000, 900},
+                                        {40, 40, 1024},  {150, 20, 2048}};
     ext_random r = {3};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         for (int variant = 0; variant < 4; variant++) {
@@ -290,6 +291,33 @@ TEST(dropped_pages_come_back) {
 }
 
 /* Every table of kernels that this processor runs. */
+/* Rows at the same places of the first cache are packed, though few panels read them: not for so few
+ * tiles, and not for one panel. */
+TEST(rows_four_kib_apart_are_packed) {
+    static const struct {
+        int64_t row, tiles, panels;
+        bool packs;
+    } cases[] = {{1000, 8, 3, false}, {1024, 8, 3, true},  {4096, 8, 3, true}, {1536, 8, 3, false},
+                 {1024, 2, 3, false}, {1024, 8, 1, false}, {1000, 8, 5, true}};
+    const hn_ext_kernels *tables[3];
+    const size_t count = hn_ext_kernels_list(tables);
+    for (size_t t = 0; t < count; t++)
+        for (size_t i = 0; i < HN_COUNT_OF(cases); i++) {
+            const int64_t n = cases[i].panels * tables[t]->tile_cols;
+            hn_ext_gemm g = {.batch = {1, 1, 1, 1},
+                             .m = cases[i].tiles * tables[t]->tile_rows,
+                             .n = n,
+                             .k = 900,
+                             .a = {0, 0, 0, 0, cases[i].row, 1},
+                             .b = {0, 0, 0, 0, n, 1},
+                             .out = {0, 0, 0, 0, n, 1},
+                             .threads = 1,
+                             .kernels = tables[t]};
+            hn_ext_gemm_plan(&g);
+            EXPECT_INT(g.pack_a, cases[i].packs);
+        }
+}
+
 TEST(every_instruction_set) {
     const hn_ext_kernels *tables[3];
     size_t count = hn_ext_kernels_list(tables);
