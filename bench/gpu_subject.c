@@ -12,16 +12,18 @@
  * several sets of memory, of --rotate bytes together, which the runs take in turns, so that no
  * cache has what a run reads. That needs the runtime's own functions.
  *
- * Host time: `call_us` is a call with inputs and outputs in the host's memory, `call_there_us` one with
- * both in that of the device. `submit_us` is what it takes to give the steps of a run to the device. --bare: also
- * `turns`, where runs and their launches by the driver alone take turns (gpu_turns.h; CUDA only). --no-calls: no
- * call is timed.
+ * Host time: `call_us` is a call with inputs and outputs in the host's memory, `call_there_us` one
+ * with both in that of the device. `submit_us` is what it takes to give the steps of a run to the
+ * device. --bare: also `turns`, where runs and their launches by the driver alone take turns
+ * (gpu_turns.h; CUDA only). --no-calls: no call is timed.
  *
- * --graphs: also a module whose runs are CUDA graphs: `graph_us` a run of the steps, as device_us, `graph_call_us` and
- * `graph_call_there_us` a call; `graph_moved_us` a run whose addresses are not those of the run before.
- * `graph_runs` is 0 where the steps are launched one by one in spite of it.
+ * --graphs: also a module whose runs are CUDA graphs: `graph_us` a run of the steps, as device_us,
+ * `graph_call_us` and `graph_call_there_us` a call; `graph_moved_us` a run whose addresses are not
+ * those of the run before. `graph_runs` is 0 where the steps are launched one by one in spite of
+ * it.
  *
- * Each step has the least time that a profile has seen, and the bytes of the tensors that it touches.
+ * Each step has the least time that a profile has seen, and the bytes of the tensors that it
+ * touches.
  *
  * Prints one JSON line; with --seconds 0 nothing: outputs are all that is wanted. */
 #include "base/device.h"
@@ -408,8 +410,8 @@ static hn_status time_graph_sets(subject *s, hn_context *c, double *out_us) {
     return NULL;
 }
 
-/* One set of memory first, so that all runs have the same addresses. Then two in turns: each run gives
- * the graph other addresses than the last. */
+/* One set of memory first, so that all runs have the same addresses. Then two in turns: each run
+ * gives the graph other addresses than the last. */
 static hn_status run_graph(subject *s) {
     hn_context *c;
     HN_TRY(hn_context_take(s->module, &c));

@@ -147,8 +147,8 @@ typedef struct hn_compile_options {
      * where the model of costs expects little of a difference */
     bool tune_fusion;
     /* Forms that kernels and calls of operations are to have, whatever was measured or is expected,
-     * as "softmax=persistent; linear*=skinny" (docs/tuning.md): a kernel or call has the form of the
-     * first pattern that its name or one of its nodes matches. A pattern that matches none is a
+     * as "softmax=persistent; linear*=skinny" (docs/tuning.md): a kernel or call has the form of
+     * the first pattern that its name or one of its nodes matches. A pattern that matches none is a
      * warning. NULL: HENRY_FORM; "": none. Errors: not-found for a form that cannot be had, naming
      * those that can; invalid-argument */
     const char *forms;

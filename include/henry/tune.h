@@ -63,8 +63,8 @@ typedef struct hn_tuned_kernel {
     bool is_certain;            /* every other form certainly takes longer */
 } hn_tuned_kernel;
 
-/* Whether loops of nodes of two operations are to be in one kernel. Units: nanoseconds of one run of
- * the kernels that are about it; 0: they failed. */
+/* Whether loops of nodes of two operations are to be in one kernel. Units: nanoseconds of one run
+ * of the kernels that are about it; 0: they failed. */
 typedef struct hn_tuned_fusion {
     const char *name; /* "add and layer_norm" */
     bool is_apart;    /* they certainly take less apart */

@@ -58,9 +58,9 @@ typedef struct debug_tensor {
 typedef struct debug_device_calls {
     /* false: the GPU does not do it. Waits for it. */
     bool (*stats)(model *m, const debug_tensor *t, hn_tensor_stats *out);
-    /* Of CHECK: the GPU makes the statistics when it comes to them, and check_all judges them. Waits
-     * for it when there are too many. `*out_done` false: the GPU does not do it. Nonzero, with a
-     * message in the model: an earlier tensor has a fault. */
+    /* Of CHECK: the GPU makes the statistics when it comes to them, and check_all judges them.
+     * Waits for it when there are too many. `*out_done` false: the GPU does not do it. Nonzero,
+     * with a message in the model: an earlier tensor has a fault. */
     int (*check_later)(model *m, const debug_tensor *t, bool *out_done);
     int (*check_all)(model *m);
     void (*close)(model *m);

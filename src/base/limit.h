@@ -1,6 +1,6 @@
-/* limit.h: lets a pass do only some of its rewrites: the first ones, for who looks for a wrong one and
- * runs the pass again and again, each time with another limit; or those that somebody allows. A pass
- * asks before each rewrite; without a limit (NULL) everything is allowed, and asking costs a
+/* limit.h: lets a pass do only some of its rewrites: the first ones, for who looks for a wrong one
+ * and runs the pass again and again, each time with another limit; or those that somebody allows. A
+ * pass asks before each rewrite; without a limit (NULL) everything is allowed, and asking costs a
  * comparison. */
 #ifndef HN_BASE_LIMIT_H
 #define HN_BASE_LIMIT_H

@@ -14,9 +14,9 @@ typedef struct hn_repro_options {
 
 /* Runs the model, keeps what the first call of the kernel is given, lets the reference run on it,
  * and writes the kernel's text, the operands, what is expected, and what is needed to build and run
- * it. Errors: not-found for a kernel that the run does not call; unsupported for an operation of a device's library, and
- * for what has no reference, as a kernel that is but a part of an operation; those of a run, and of
- * hn_project_write. */
+ * it. Errors: not-found for a kernel that the run does not call; unsupported for an operation of a
+ * device's library, and for what has no reference, as a kernel that is but a part of an operation;
+ * those of a run, and of hn_project_write. */
 hn_status hn_repro_write(hn_subject *s, hn_build *whole,
                          const hn_repro_options *options) HN_MUST_USE;
 

@@ -1,5 +1,5 @@
-/* forced.h: forms that the user names for some kernels and calls of operations, whatever was measured or is expected:
- * hn_compile_options.forms, HENRY_FORM, --form. */
+/* forced.h: forms that the user names for some kernels and calls of operations, whatever was
+ * measured or is expected: hn_compile_options.forms, HENRY_FORM, --form. */
 #ifndef HN_DRIVER_FORCED_H
 #define HN_DRIVER_FORCED_H
 

@@ -1,8 +1,8 @@
 /* fusion.h: fusions that tuning found to be slower than the kernels apart, and the tuning of them.
  *
- * What is decided is a pair of operations, "add" and "layer_norm": whether loops of such nodes may be
- * in one kernel. So equal layers have one decision. It is a tuning record of two forms, "fused" and
- * "apart", whose digest is that of the two names. */
+ * What is decided is a pair of operations, "add" and "layer_norm": whether loops of such nodes may
+ * be in one kernel. So equal layers have one decision. It is a tuning record of two forms, "fused"
+ * and "apart", whose digest is that of the two names. */
 #ifndef HN_DRIVER_FUSION_H
 #define HN_DRIVER_FUSION_H
 
@@ -17,8 +17,8 @@ typedef struct hn_fusion_pair {
     bool is_timed; /* ... or says so now */
 } hn_fusion_pair;
 
-/* Of a compilation: what the scheduler asks (base/limit.h). hn_driver.fusion is NULL where nothing is
- * apart, and nothing is to be tuned: then it asks nobody. */
+/* Of a compilation: what the scheduler asks (base/limit.h). hn_driver.fusion is NULL where nothing
+ * is apart, and nothing is to be tuned: then it asks nobody. */
 typedef struct hn_driver_fusion {
     hn_limit limit;
     const hn_graph *graph;

@@ -1,6 +1,6 @@
-/* tune_fusion.c: see fusion.h. A pair of operations is tried by scheduling the program without it: the
- * kernels that only one of the two programs has are what the pair is about. Where the model of costs
- * expects little of a difference, they race. */
+/* tune_fusion.c: see fusion.h. A pair of operations is tried by scheduling the program without it:
+ * the kernels that only one of the two programs has are what the pair is about. Where the model of
+ * costs expects little of a difference, they race. */
 #include "driver/fusion.h"
 #include "driver/tuning.h"
 
@@ -114,7 +114,7 @@ static hn_variants_of of_part(hn_driver *d, const chain *c, const part *p) {
                             .threads = target->cpu ? hn_options_threads(&d->options) : 0};
 }
 
-/* 0: one of them has no time. */
+/* The sum of what the model of costs expects of each. */
 static hn_status expect(hn_driver *d, chain *c) {
     for (uint32_t k = 0; k < c->count; k++) {
         const hn_variants_of of = of_part(d, c, c->parts[k]);
@@ -162,27 +162,15 @@ static void end(chain *c) {
 }
 
 /* Times that somebody says: hn_driver.timer. */
-typedef struct told {
-    const hn_driver *d;
-    hn_timed_form what;
-} told;
-
-static hn_status ask(void *user, uint32_t calls, double *out_ns) {
-    const told *t = user;
-    HN_TRY(t->d->timer->call_ns(t->d->timer->user, &t->what, out_ns));
-    *out_ns *= calls;
-    return NULL;
-}
-
 static hn_status race_told(const hn_driver *d, hn_str name, hn_bench_report **out) {
     const hn_bench_options bench = {
         .budget_ns = race_ns, .now_ns = d->timer->now_ns, .clock_user = d->timer->user};
     hn_bench_candidate candidates[HN_FUSION_FORMS];
-    told tellers[HN_FUSION_FORMS];
+    hn_told_form tellers[HN_FUSION_FORMS];
     for (uint32_t k = 0; k < HN_FUSION_FORMS; k++) {
-        tellers[k] = (told){d, {.kernel = name, .form = &hn_fusion_forms[k]}};
+        tellers[k] = (hn_told_form){d, {.kernel = name, .form = &hn_fusion_forms[k]}};
         candidates[k] = (hn_bench_candidate){
-            .name = hn_fusion_forms[k].name.ptr, .user = &tellers[k], .run_timed = ask};
+            .name = hn_fusion_forms[k].name.ptr, .user = &tellers[k], .run_timed = hn_told_ask};
     }
     return hn_bench(&bench, candidates, HN_FUSION_FORMS, out);
 }
@@ -326,8 +314,8 @@ static hn_status try_pair(tuning *x, hn_fusion_pair *p) {
     return NULL;
 }
 
-/* What one pair is about may change when another one is apart, and further ones appear: so those that
- * were not timed are looked at again, until nothing changes. */
+/* What one pair is about may change when another one is apart, and further ones appear: so those
+ * that were not timed are looked at again, until nothing changes. */
 static hn_status try_all(tuning *x) {
     hn_driver_fusion *f = x->d->fusion;
     bool changes = true;

@@ -24,6 +24,12 @@ typedef struct hn_tune_timer {
     void *user;
 } hn_tune_timer;
 int64_t hn_tune_now(const hn_driver *d);
+/* A candidate of hn_bench whose times the driver's timer says: `run_timed` with this as `user`. */
+typedef struct hn_told_form {
+    const hn_driver *d;
+    hn_timed_form what;
+} hn_told_form;
+hn_status hn_told_ask(void *user, uint32_t calls, double *out_ns) HN_MUST_USE;
 
 /* A kernel or a call, with all its equals. */
 typedef struct hn_tune_kernel {

@@ -7,13 +7,8 @@
 
 /* ---- who is told ---- */
 
-typedef struct told_form {
-    const hn_driver *d;
-    hn_timed_form what;
-} told_form;
-
-static hn_status ask(void *user, uint32_t calls, double *out_ns) {
-    const told_form *f = user;
+hn_status hn_told_ask(void *user, uint32_t calls, double *out_ns) {
+    const hn_told_form *f = user;
     HN_TRY(f->d->timer->call_ns(f->d->timer->user, &f->what, out_ns));
     *out_ns *= calls;
     return NULL;
@@ -23,16 +18,17 @@ static hn_status ask(void *user, uint32_t calls, double *out_ns) {
 static hn_status race_told(hn_driver *d, const hn_tune_call_race *race, const char *const *names,
                            const hn_bench_options *bench, hn_bench_report **out) {
     hn_bench_candidate *candidates;
-    told_form *told;
+    hn_told_form *told;
     HN_NEW(&d->arena, candidates, race->count);
     HN_NEW(&d->arena, told, race->count);
     for (uint32_t k = 0; k < race->count; k++) {
-        told[k] = (told_form){
+        told[k] = (hn_told_form){
             .d = d,
             .what = {.kernel = race->job->kernel->t.name,
                      .form = &race->job->entries.items[race->entries[k]].v.name,
                      .sizes = hn_variant_sizes_at(&race->job->kernel->sizes, race->job->sample)}};
-        candidates[k] = (hn_bench_candidate){.name = names[k], .user = &told[k], .run_timed = ask};
+        candidates[k] =
+            (hn_bench_candidate){.name = names[k], .user = &told[k], .run_timed = hn_told_ask};
     }
     return hn_bench(bench, candidates, race->count, out);
 }

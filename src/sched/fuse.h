@@ -75,8 +75,8 @@ hn_mismatch fuse_mismatch(sched *s, const fuse_candidate *c, const hn_loop *loop
                           hn_refusal_reason why);
 
 /* fuse_refused.c */
-/* Group `c->group` did not take a loop of the node; NULL: several loops. Its own group is `index`, once
- * it is known (fuse_refused_place). */
+/* Group `c->group` did not take a loop of the node; NULL: several loops. Its own group is `index`,
+ * once it is known (fuse_refused_place). */
 hn_status fuse_refuse(sched *s, const fuse_candidate *c, const hn_loop *loop, uint32_t origin,
                       hn_refusal_reason why) HN_MUST_USE;
 /* The loop of the refusals since `from` is in group `index`. */

@@ -1,8 +1,8 @@
 /* mismatch.c: how two loops walk a buffer that they share, for those who want to know why they have
  * no kernel in common.
  *
- * An access is a list of dims, each with an extent and a stride in memory, and the element at which it
- * begins. Neighbours that memory walks as one are one:
+ * An access is a list of dims, each with an extent and a stride in memory, and the element at which
+ * it begins. Neighbours that memory walks as one are one:
  *
  *   (i0 < 4, i1 < 8)  b[8*i0 + i1]      32 elements, stride 1
  *   (i0 < 8, i1 < 4)  b[i0 + 8*i1]      the same, if sorted: another order

@@ -5,15 +5,16 @@
  *     run_forms FROM COUNT [--contractions | --shared | --pieces | --rare] [--cpu] [--best] [--dump]
  *     run_forms FROM COUNT --rewrites
  *
- * --contractions, --shared, --pieces, --rare: other kinds of random graphs (support/random_graph.h). The
- * processor is a GPU, or with --cpu one with vectors: how long they are, and whether it has caches
- * that the small tensors of tests fill, goes by the seed. Every fourth graph is there twice, so that
- * its kernels become segments. Of the plans that the planner offers for a kernel one is taken by the
- * seed; --best takes the first. Schedules differ by the seed as well. Prints how to run a failing
- * seed again. --dump prints graph and forms. Exit 0 when all agree.
+ * --contractions, --shared, --pieces, --rare: other kinds of random graphs
+ * (support/random_graph.h). The processor is a GPU, or with --cpu one with vectors: how long they
+ * are, and whether it has caches that the small tensors of tests fill, goes by the seed. Every
+ * fourth graph is there twice, so that its kernels become segments. Of the plans that the planner
+ * offers for a kernel one is taken by the seed; --best takes the first. Schedules differ by the
+ * seed as well. Prints how to run a failing seed again. --dump prints graph and forms. Exit 0 when
+ * all agree.
  *
- * --rewrites: the seeds in each kind of graphs, for both processors. Prints how many graphs met each
- * rewrite of the scheduler (sched/rewrites.def), and fails when none met one of them. */
+ * --rewrites: the seeds in each kind of graphs, for both processors. Prints how many graphs met
+ * each rewrite of the scheduler (sched/rewrites.def), and fails when none met one of them. */
 #include "kernel/plan_cpu.h"
 #include "kernel/plan_gpu.h"
 #include "tests/support/form_run.h"

@@ -7,9 +7,9 @@
  * --contractions: graphs of the kind with matrix products, convolutions and attention; --loops: of
  * that with loops and conditionals; --shared: of that with much to fuse; --pieces: of that with
  * concatenations; --rare: of that with losses and scans; --weights: of that with weights that are
- * computed from weights. --meets: fails when a counter (src/metrics/metrics.def) is still 0 after all
- * graphs. --target compiles for another level than this machine's, or for another device,
- * which then runs the graphs. --pool: what shares memory in the program; --donate: runs give up the
+ * computed from weights. --meets: fails when a counter (src/metrics/metrics.def) is still 0 after
+ * all graphs. --target compiles for another level than this machine's, or for another device, which
+ * then runs the graphs. --pool: what shares memory in the program; --donate: runs give up the
  * memory of the inputs that the graph does not change, on the CPU. --watch: in a process that is
  * watched (support/watch.h), a batch takes no longer than SECONDS. --kernels runs kernels alone, on
  * an OpenCL device, or in cuda_run_graphs as CUDA C++ on the CPU: of the plans for a kernel one is

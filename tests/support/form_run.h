@@ -20,9 +20,9 @@ typedef struct hn_forms_check {
     bool reads_all; /* forms of `plan` also read what no result needs */
 } hn_forms_check;
 
-/* How many kernels were run as forms; of these, how many have an index from data, so that their traffic
- * (kernel/traffic.h) is a bound, several inner loops, and buffers of a row. And what lowering and the
- * schedule did (hn_program, hn_schedule). */
+/* How many kernels were run as forms; of these, how many have an index from data, so that their
+ * traffic (kernel/traffic.h) is a bound, several inner loops, and buffers of a row. And what
+ * lowering and the schedule did (hn_program, hn_schedule). */
 typedef struct hn_forms_count {
     uint32_t kernels, bounds, of_phases, with_locals;
     uint32_t scatters_selected, cats_cut;

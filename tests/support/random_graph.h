@@ -12,10 +12,11 @@
 /* Of a graph that holds as many random ones as it may, and one of them twice. */
 enum { HN_RANDOM_MAX_BATCH = 16, HN_RANDOM_MAX_TENSORS = 9 * (HN_RANDOM_MAX_BATCH + 1) };
 
-/* The graph of a seed: the same one on every machine. Inputs are user inputs, but of one kind; sizes are 0, 1,
- * small, prime, around powers of two, and in one graph of four symbols. Values stay moderate, and
- * ops with jumps (floor, comparisons, sort...) only see exactly representable operands, so that a
- * difference beyond `out_tolerance` (relative, per output) is a fault and not rounding. */
+/* The graph of a seed: the same one on every machine. Inputs are user inputs, but of one kind;
+ * sizes are 0, 1, small, prime, around powers of two, and in one graph of four symbols. Values stay
+ * moderate, and ops with jumps (floor, comparisons, sort...) only see exactly representable
+ * operands, so that a difference beyond `out_tolerance` (relative, per output) is a fault and not
+ * rounding. */
 hn_status hn_random_graph(uint64_t seed, hn_arena *arena, hn_sym *sym, hn_graph **out,
                           double *out_tolerance) HN_MUST_USE;
 /* The same nodes beside what the graph holds already. `out_tolerance` is of all its outputs. */
@@ -35,8 +36,8 @@ hn_status hn_random_pieces_add(uint64_t seed, hn_graph *g, double *out_tolerance
 /* And another: losses of classifiers, scans of few long rows. */
 hn_status hn_random_rare_add(uint64_t seed, hn_graph *g, double *out_tolerance) HN_MUST_USE;
 
-/* And another: products with weights that are computed from weights. These are no user inputs, so kernels
- * of such a graph cannot be run by themselves. */
+/* And another: products with weights that are computed from weights. These are no user inputs, so
+ * kernels of such a graph cannot be run by themselves. */
 hn_status hn_random_weights_add(uint64_t seed, hn_graph *g, double *out_tolerance) HN_MUST_USE;
 
 /* The families of graphs, for programs that are told one by an option: "--contractions", "--loops",
@@ -57,7 +58,8 @@ const char *hn_random_family_option(hn_random_family family);
 hn_status hn_random_family_add(hn_random_family family, uint64_t seed, hn_graph *g,
                                double *out_tolerance) HN_MUST_USE;
 
-/* For the user inputs among the graph's inputs from `first` on: each at its place among user inputs. */
+/* For the user inputs among the graph's inputs from `first` on: each at its place among user
+ * inputs. */
 hn_status hn_random_inputs(uint64_t seed, hn_arena *arena, hn_graph *graph, uint32_t first,
                            hn_ref_tensor *out) HN_MUST_USE;
 

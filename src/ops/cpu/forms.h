@@ -7,7 +7,7 @@
  *     product, collected, depthwise, winograd, rows, gather    tasks=N
  *     few-queries  tasks=N
  *     blocks    block=N tasks=N             attention: keys of a block
- *     library   candidate=N                 of another device: the Nth of its library's heuristic */
+ *     library   candidate=N                 another device: the Nth of its library's list */
 #ifndef HN_OPS_CPU_FORMS_H
 #define HN_OPS_CPU_FORMS_H
 
@@ -20,9 +20,9 @@ typedef struct hn_ext_expected {
     double ns; /* expected of a run; 0: nothing is */
 } hn_ext_expected;
 
-/* All forms that calls of this kind may have on the CPU, in the order in which who decides nothing prefers
- * them: the first is what the operation decides by itself. `has_weights`: MATMUL of a constant b. A
- * set that tuning records can be held against. How many. */
+/* All forms that calls of this kind may have on the CPU, in the order in which who decides nothing
+ * prefers them: the first is what the operation decides by itself. `has_weights`: MATMUL of a
+ * constant b. A set that tuning records can be held against. How many. */
 uint32_t hn_ext_forms_all(hn_extern_kind kind, bool has_weights, int threads,
                           hn_ext_form out[HN_EXT_FORMS_MAX]);
 /* The same on a device whose operations are a library's. */

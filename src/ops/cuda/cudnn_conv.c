@@ -98,8 +98,8 @@ static void forget_unsupported(hn_dnn_builder *b) {
     if (hn_status_code(b->status) == HN_UNSUPPORTED) forget(b);
 }
 
-/* Whether there is a plan of a configuration that is wanted. One that the library does not support after all, or
- * fails to load, is none: there are others. */
+/* Whether there is a plan of a configuration that is wanted. One that the library does not support
+ * after all, or fails to load, is none: there are others. */
 static bool try_config(const hn_dnn_conv *c, plan *p, void *config, size_t workspace_max) {
     hn_dnn_builder *b = &p->b;
     int64_t bytes = 0;

@@ -25,11 +25,11 @@ typedef struct hn_dnn_options {
 } hn_dnn_options;
 
 /* Chooses how: the first plan of the library's heuristic that computes as f32 does, has its kernels
- * at hand and fits the workspace, or the candidate that the options name, which is unsupported where
- * there is none or it makes no plan. The CUDA context of `handle` (of cudnnCreate) is current, here and
- * in each run; one thread at a time uses the handle, also between calls of this header. Takes f32,
- * f16 and bf16, and what convolution.h describes. `call` was checked, and stays until `destroy`.
- * Errors: unsupported for other calls; device; out-of-memory. */
+ * at hand and fits the workspace, or the candidate that the options name, which is unsupported
+ * where there is none or it makes no plan. The CUDA context of `handle` (of cudnnCreate) is
+ * current, here and in each run; one thread at a time uses the handle, also between calls of this
+ * header. Takes f32, f16 and bf16, and what convolution.h describes. `call` was checked, and stays
+ * until `destroy`. Errors: unsupported for other calls; device; out-of-memory. */
 hn_status hn_dnn_conv_create(const hn_cudnn *dnn, void *handle, const hn_dnn_options *options,
                              const hn_ext_call *call, hn_dnn_conv **out) HN_MUST_USE;
 void hn_dnn_conv_destroy(hn_dnn_conv *c); /* NULL is allowed */

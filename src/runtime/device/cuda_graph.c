@@ -7,10 +7,11 @@
 #include <stdlib.h>
 
 /* What graphs take of the device's memory, which the driver does not tell: at most 7.7 KiB for each
- * kernel, measured on an H200 with driver 580.159 (bench/RESULTS-H200.md), a little more is counted,
- * and as much for each node of another kind. The free memory of the device, asked before and behind, would tell it only
- * where nobody else is at work with the device, and by pages of 2 MiB. The second number bounds
- * what the recordings of a device, which are a module's, take together: 26,214 nodes. */
+ * kernel, measured on an H200 with driver 580.159 (bench/RESULTS-H200.md), a little more is
+ * counted, and as much for each node of another kind. The free memory of the device, asked before
+ * and behind, would tell it only where nobody else is at work with the device, and by pages of 2
+ * MiB. The second number bounds what the recordings of a device, which are a module's, take
+ * together: 26,214 nodes. */
 enum { NODE_BYTES = 10 << 10, GRAPHS_MAX_BYTES = 256 << 20 };
 
 typedef struct cuda_recording {

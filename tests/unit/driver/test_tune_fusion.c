@@ -1,5 +1,5 @@
-/* test_tune_fusion.c: loops that share a kernel race against kernels of their own; what is faster apart
- * is apart, also in later compilations that know it, and results are the same. Times are told
+/* test_tune_fusion.c: loops that share a kernel race against kernels of their own; what is faster
+ * apart is apart, also in later compilations that know it, and results are the same. Times are told
  * (told.h), but where a test says otherwise. */
 #include "driver/fusion.h"
 #include "henry/log.h"

@@ -219,8 +219,8 @@ TEST(operations_that_the_device_refuses) {
 
 static const float weights[4] = {10, 20, 30, 40};
 
-/* A call of the device is asked for a form by its table; its kernel, where the device refuses it, has
- * none. */
+/* A call of the device is asked for a form by its table; its kernel, where the device refuses it,
+ * has none. */
 #define FORMED                                                                                     \
     "symbol size s0 in [1, 64] hint 2 buffer b1 : input f32[s0, 2] strides [2, 1] source 0 "       \
     "buffer b2 : constant f32[2, 2] source 1 "                                                     \

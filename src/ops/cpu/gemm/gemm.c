@@ -41,8 +41,9 @@ enum {
      * its rows are contiguous; nor is one row. Source, as of the next: bench_picks_calls */
     IN_PLACE_PANELS = 4,
     IN_PLACE_TILES = 2,
-    /* Rows that are a multiple of so many floats apart, 4 KiB, have the same places in the first cache,
-     * which a tile's rows then take from each other. Source: bench/README.md, "Rows 4 KiB apart" */
+    /* Rows that are a multiple of so many floats apart, 4 KiB, have the same places in the first
+     * cache, which a tile's rows then take from each other. Source: bench/README.md, "Rows 4 KiB
+     * apart" */
     SAME_PLACES_FLOATS = 1024,
     /* of a, 8 MiB: one thread that packs more packs them group by group */
     ALONE_PACKED_FLOATS = 2 << 20

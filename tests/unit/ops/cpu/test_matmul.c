@@ -290,9 +290,8 @@ TEST(dropped_pages_come_back) {
     close(fd), unlink(name), free(bytes), free(heap);
 }
 
-/* Every table of kernels that this processor runs. */
-/* Rows at the same places of the first cache are packed, though few panels read them: not for so few
- * tiles, and not for one panel. */
+/* Rows at the same places of the first cache are packed, though few panels read them: not for so
+ * few tiles, and not for one panel. */
 TEST(rows_four_kib_apart_are_packed) {
     static const struct {
         int64_t row, tiles, panels;
@@ -318,6 +317,7 @@ TEST(rows_four_kib_apart_are_packed) {
         }
 }
 
+/* Every table of kernels that this processor runs. */
 TEST(every_instruction_set) {
     const hn_ext_kernels *tables[3];
     size_t count = hn_ext_kernels_list(tables);
