@@ -17,8 +17,9 @@ enum { SPECIAL_COST = 8 };
 /* So many groups, of which each reads a row and then computes it, are enough for some to read at
  * any time. With fewer the arithmetic goes on beside that of others only in part. On an H200
  * softmax of 16,384 columns of bf16 takes 75 us with 2 groups of 512 threads, 70 with 4 of 256; of
- * 32,768 columns 104 us with one. */
-enum { ENOUGH_GROUPS = 4 };
+ * 32,768 columns 104 us with one. Bias and GELU of elements gain beyond that: 142 us with 4 groups
+ * of 256 threads, 137.5 with 8 of 128. */
+enum { ENOUGH_GROUPS = 4, ENOUGH_BUSY_GROUPS = 8 };
 
 /* Blocks of a cluster wait for each other: a barrier, and what the last one of them takes longer.
  * What the rows of RMS and layer norm of 32,768 to 131,072 columns lost on an H200. */
@@ -57,6 +58,11 @@ static double resident_groups(const hn_gpu_facts *facts, const hn_gpu_launch *l)
     return groups < 1 ? 1 : groups;
 }
 
+static uint32_t enough_groups(const hn_gpu_launch *l) {
+    if (l->is_busy) return ENOUGH_BUSY_GROUPS;
+    return l->keeps ? ENOUGH_GROUPS : 0;
+}
+
 double hn_gpu_predicted_ns(const hn_gpu_planner *pl, const hn_gpu_launch *l) {
     const hn_gpu_facts *facts = pl->facts;
     double resident = resident_groups(facts, l), all = resident * facts->multiprocessors,
@@ -87,7 +93,7 @@ double hn_gpu_predicted_ns(const hn_gpu_planner *pl, const hn_gpu_launch *l) {
     double both = memory > compute ? memory : compute;
     const double exposed = additions_of(pl) / facts->ops_per_ns;
     if (l->blocks > 1) both = memory + exposed + waves * l->acrosses * cluster_wait_ns;
-    else if (l->keeps && resident < ENOUGH_GROUPS) both += exposed / (resident * resident);
+    else if (resident < enough_groups(l)) both += exposed / (resident * resident);
     if (l->waits) life -= (double)(l->steps - l->waits) * facts->latency_ns;
     return facts->launch_ns + both * drained + life;
 }

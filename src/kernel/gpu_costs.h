@@ -32,6 +32,7 @@ typedef struct hn_gpu_launch {
     int64_t registers;    /* of a thread */
     int64_t shared_bytes; /* of a group */
     bool keeps;           /* a group reads, and only then computes */
+    bool is_busy;         /* so does one of elements, and computing takes long */
 } hn_gpu_launch;
 
 static inline int64_t hn_gpu_ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }

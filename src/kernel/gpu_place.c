@@ -44,6 +44,10 @@ static void open_if(hn_gpu_planner *pl, hn_gpu_vec *v, hn_expr at, hn_expr exten
 static void emit_square_place(hn_gpu_planner *pl, hn_gpu_vec *v, bool turned) {
     const hn_gpu_tile *t = v->run->tile;
     const uint32_t count = pl->layout->vector;
+    if (!v->open) { /* names of its own */
+        hn_form_block(pl->f);
+        v->open++;
+    }
     hn_expr width = hn_gpu_num(pl, count), side = hn_gpu_num(pl, t->size),
             parts = hn_gpu_num(pl, t->size / count), line = hn_form_symbol(pl->f, side),
             part = hn_form_symbol(pl->f, parts), pitch = hn_gpu_num(pl, t->pitch);

@@ -233,6 +233,14 @@ static void count_exchanges(const planner *pl, const layout *l, hn_gpu_launch *o
     out->waits = 1;
 }
 
+/* Elements that a thread reads at once: of a row that is shorter than the vectors of its threads
+ * some have fewer. */
+static int64_t taken_of(const rows_info *info, const layout *l, bool along) {
+    const int64_t taken = (int64_t)l->vector * l->unroll;
+    if (!along || info->elems >= l->width * taken) return taken;
+    return hn_gpu_ceil_div(info->elems, l->width);
+}
+
 static launch launch_of(const planner *pl, const rows_info *info, const layout *l) {
     const uint32_t taken = l->vector * l->unroll;
     bool along = !pl->is_across;
@@ -250,7 +258,7 @@ static launch launch_of(const planner *pl, const rows_info *info, const layout *
         .blocks = blocks,
         .run_bytes = next * element,
         .bytes = pl->work.bytes,
-        .flight_bytes = element * taken,
+        .flight_bytes = element * taken_of(info, l, along),
         .steps = hn_gpu_ceil_div(info->elems, (int64_t)l->width * (along ? taken : l->unroll)) *
                  (reading ? reading : 1),
         .last_reads = info->last_reads,

@@ -80,29 +80,26 @@ uint32_t hn_gpu_list_variables(const planner *pl, hn_expr out[2 * HN_MAX_RANK]) 
     return count;
 }
 
-/* Sides of squares, and the threads of a group that has one. */
-enum { TILE = 64, SHORT_TILE = 32, TILE_THREADS = 256, LONG_VECTOR = 4 };
+/* Sides of squares, and the threads of groups that have one: the usual ones first. */
+enum { TILE = 64, SHORT_TILE = 32, LONG_VECTOR = 4 };
+static const uint32_t tile_threads[] = {512, 256, 128};
 
-/* Squares, where loads go along two variables: each is read in lines of its own direction. */
-static void list_tiles(const planner *pl, hn_expr along, hn_expr last, layout *items,
-                       uint32_t *kept) {
-    uint32_t vector = hn_gpu_tile_vector(pl, along, last),
-             side = vector < LONG_VECTOR ? SHORT_TILE : TILE;
-    int64_t bytes = hn_gpu_transposed_bytes(pl, along, last) * side * (side + 1);
-    int64_t down = hn_gpu_hint(pl, hn_gpu_extent(pl, along)),
-            across = hn_gpu_hint(pl, hn_gpu_extent(pl, last));
-    if (bytes > pl->facts->shared_bytes || TILE_THREADS > pl->facts->threads_max) return;
-    if (pl->facts->few_registers) return;
-    if (!hn_gpu_wished(pl) && (down < SHORT_TILE / 2 || across < SHORT_TILE / 2)) return;
-    layout l = {.width = TILE_THREADS,
+/* A square of `side` for each group of so many threads. */
+static void try_tile(const planner *pl, hn_expr along, hn_expr last, uint32_t side,
+                     uint32_t threads, layout *items, uint32_t *kept) {
+    const uint32_t vector = hn_gpu_tile_vector(pl, along, last);
+    const int64_t bytes = hn_gpu_transposed_bytes(pl, along, last) * side * (side + 1);
+    if (bytes > pl->facts->shared_bytes || threads > pl->facts->threads_max) return;
+    if (vector * threads > side * side) return;
+    layout l = {.width = threads,
                 .rows = 1,
                 .vector = vector,
-                .unroll = side * side / (vector * TILE_THREADS),
+                .unroll = side * side / (vector * threads),
                 .tile = side};
     hn_expr vars[2 * HN_MAX_RANK];
     double all = (double)hn_gpu_hint(pl, hn_gpu_extents(pl, vars, hn_gpu_list_variables(pl, vars)));
     launch run = {.groups = all / side / side,
-                  .threads = TILE_THREADS,
+                  .threads = threads,
                   .run_bytes = HN_GPU_LINE_BYTES,
                   .bytes = pl->work.bytes,
                   .flight_bytes =
@@ -113,6 +110,20 @@ static void list_tiles(const planner *pl, hn_expr along, hn_expr last, layout *i
                   .shared_bytes = bytes};
     l.ns = hn_gpu_predicted_ns(pl, &run);
     hn_gpu_keep_layout(pl, items, kept, l);
+}
+
+/* Squares, where loads go along two variables: each is read in lines of its own direction. */
+static void list_tiles(const planner *pl, hn_expr along, hn_expr last, layout *items,
+                       uint32_t *kept) {
+    const bool is_long = hn_gpu_tile_vector(pl, along, last) >= LONG_VECTOR;
+    const int64_t down = hn_gpu_hint(pl, hn_gpu_extent(pl, along)),
+                  across = hn_gpu_hint(pl, hn_gpu_extent(pl, last));
+    if (pl->facts->few_registers) return;
+    if (!hn_gpu_wished(pl) && (down < SHORT_TILE / 2 || across < SHORT_TILE / 2)) return;
+    for (size_t t = 0; t < HN_COUNT_OF(tile_threads); t++) {
+        try_tile(pl, along, last, is_long ? TILE : SHORT_TILE, tile_threads[t], items, kept);
+        try_tile(pl, along, last, is_long ? SHORT_TILE : TILE, tile_threads[t], items, kept);
+    }
 }
 
 planner hn_gpu_where_multiple(const planner *pl, hn_expr size, uint32_t vector) {
@@ -176,13 +187,13 @@ static void guard_elements(const planner *pl, const hn_expr *vars, uint32_t coun
  * takes 133 with either. */
 enum { BUSY_COST = 25 };
 
-static int64_t bytes_of_elements(const hn_kernel_phase *phase, uint32_t vector) {
+static bool is_busy(const hn_kernel_phase *phase, uint32_t vector) {
     uint32_t cost = 0;
-    if (vector == 1) return HN_GPU_BYTES_ELEMENTS; /* each element is a copy of the body */
+    if (vector == 1) return false; /* each element is a copy of the body */
     for (hn_sid s = 1; s < phase->body.count; s++)
         if (phase->body.items[s].kind == HN_SOP_ELEM)
             cost += hn_op_facts(phase->body.items[s].op)->cost;
-    return cost < BUSY_COST ? HN_GPU_BYTES_ELEMENTS : HN_GPU_BYTES_BUSY_ELEMENTS;
+    return cost >= BUSY_COST;
 }
 
 static elements_info elements_of(const planner *pl, const hn_expr *vars, uint32_t count) {
@@ -205,6 +216,7 @@ static void try_elements(const planner *pl, const elements_info *info, layout l,
     l.guard = info->guard;
     launch run = {.groups = (double)hn_gpu_ceil_div(vectors, l.width * l.unroll),
                   .threads = l.width,
+                  .is_busy = is_busy(&pl->k->phases.items[0], l.vector),
                   .run_bytes = HN_GPU_LINE_BYTES,
                   .bytes = pl->work.bytes + info->wasted_bytes,
                   .flight_bytes = (bytes ? bytes : 4) * l.unroll,
@@ -212,7 +224,7 @@ static void try_elements(const planner *pl, const elements_info *info, layout l,
                   .registers = HN_GPU_OTHER_REGISTERS + l.vector * HN_GPU_ELEMENT_REGISTERS +
                                bytes * l.unroll / 4};
     l.ns = hn_gpu_predicted_ns(pl, &run) *
-           hn_gpu_balance(&run, bytes_of_elements(&pl->k->phases.items[0], l.vector));
+           hn_gpu_balance(&run, run.is_busy ? HN_GPU_BYTES_BUSY_ELEMENTS : HN_GPU_BYTES_ELEMENTS);
     if (l.unroll > 1) hn_gpu_keep_both(pl, items, kept, l, &run, cached / 4);
     else hn_gpu_keep_layout(pl, items, kept, l);
 }
