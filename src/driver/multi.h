@@ -22,9 +22,8 @@ hn_status hn_multi_print_form(const hn_target *target, const hn_variant *variant
 
 /* Whether the model of costs expects the form that the planner makes to take a quarter more than
  * the best one at some sizes: then `out` has up to four forms, of two texts at most, and a table.
- * `hints` may be NULL: usual sizes. Kernels of known sizes and those of GPUs, whose forms are not
- * to be had at all sizes, are none. Owns: everything lives in `arena`. Errors: those of the
- * planner; invalid-argument for hints out of range. */
+ * `hints` may be NULL: usual sizes. A kernel of known sizes is none. Owns: everything lives in
+ * `arena`. Errors: those of the planner; invalid-argument for hints out of range. */
 hn_status hn_multi_expect(const hn_variants_of *of, const hn_size_hints *hints, hn_arena *arena,
                           hn_multi *out, bool *out_is_multi) HN_MUST_USE;
 /* Prints the forms that the table names, the one of all other sizes in front:

@@ -2,8 +2,9 @@
  *
  * The form that the planner makes for the sizes of the export is compared with the best ones at
  * other sizes. Where it is expected to be further behind than the margin, the kernel gets the form
- * that helps most, over all sizes, and so on. Forms of the same text come first: they differ in how
- * many iterations are worth a thread, and cost no compiler anything. */
+ * that helps most, over all sizes, and so on. Forms of the same text come first: on a CPU they
+ * differ in how many iterations are worth a thread, and cost no compiler anything. Of a GPU each
+ * form has a text of its own. */
 #include "driver/multi.h"
 
 #include "kernel/plan_cpu.h"
@@ -23,12 +24,18 @@ enum {
     TEXTS_MOST = 2
 };
 
+/* A form: of a CPU what is chosen, of a GPU its name. */
+typedef struct candidate {
+    hn_cpu_choice choice;
+    hn_form_name name;
+} candidate;
+
 typedef struct expecter {
     const hn_variants_of *of;
     hn_arena *arena;
     hn_kernel_identity id;
     hn_variant_sizes sizes;
-    hn_cpu_choice choices[CANDIDATES_MAX]; /* the planner's first */
+    candidate candidates[CANDIDATES_MAX]; /* the planner's first */
     uint32_t count;
     double *ns; /* [sample][CANDIDATES_MAX]; INFINITY: it cannot be had there */
     uint32_t taken[FORMS_MOST];
@@ -57,42 +64,69 @@ static hn_status list_sizes(expecter *x, const hn_size_hints *given) {
 
 /* ---- candidates ---- */
 
-static void add(expecter *x, const hn_cpu_choice *choice) {
+static bool is_cpu(const expecter *x) { return x->of->target->cpu != NULL; }
+
+static bool is_same(const expecter *x, const candidate *a, const candidate *b) {
+    return is_cpu(x) ? hn_cpu_choice_eq(&a->choice, &b->choice)
+                     : hn_form_name_eq(&a->name, &b->name);
+}
+
+static void add(expecter *x, const candidate *c) {
     for (uint32_t k = 0; k < x->count; k++)
-        if (hn_cpu_choice_eq(&x->choices[k], choice)) return;
-    if (x->count < CANDIDATES_MAX) x->choices[x->count++] = *choice;
+        if (is_same(x, &x->candidates[k], c)) return;
+    if (x->count < CANDIDATES_MAX) x->candidates[x->count++] = *c;
 }
 
 static hn_status add_planned(expecter *x) {
     hn_variant planned;
-    hn_cpu_choice choice;
+    candidate c = {.name = {{NULL, 0}, {NULL, 0}}};
     HN_TRY(hn_variant_planned(x->of, x->arena, &planned));
-    HN_TRY(hn_variant_choice(x->of, &planned.name, x->arena, &choice));
-    add(x, &choice);
+    c.name = planned.name;
+    if (is_cpu(x)) HN_TRY(hn_variant_choice(x->of, &planned.name, x->arena, &c.choice));
+    add(x, &c);
     return NULL;
 }
 
 /* The best ones there; and the planner's, with the part of a thread that the best one has. */
-static hn_status add_best(expecter *x) {
+static hn_status add_best_cpu(expecter *x) {
     hn_cpu_variant all[HN_CPU_CHOICES_MAX];
     const hn_target *target = x->of->target;
-    hn_cpu_choice same_text = x->choices[0];
+    candidate c = x->candidates[0];
     uint32_t count;
     HN_TRY(hn_cpu_variants(x->of->program, x->of->kernel, target->vector_bytes, target->cpu,
                            x->of->kernel->threads, x->arena, all, &count));
     if (!count) return NULL;
-    same_text.grain = all[0].choice.grain;
-    add(x, &same_text);
-    for (uint32_t k = 0; k < count && k < BEST; k++) add(x, &all[k].choice);
+    c.choice.grain = all[0].choice.grain;
+    add(x, &c);
+    for (uint32_t k = 0; k < count && k < BEST; k++) {
+        c.choice = all[k].choice;
+        add(x, &c);
+    }
     return NULL;
 }
 
-static hn_status expect(expecter *x, uint32_t candidate, double *out) {
+static hn_status add_best_gpu(expecter *x) {
+    hn_variants *best;
+    HN_NEW(x->arena, best, 1);
+    HN_TRY(hn_variants_list(x->of, NULL, BEST, x->arena, best));
+    for (uint32_t k = 0; k < best->count; k++) add(x, &(candidate){.name = best->items[k].name});
+    return NULL;
+}
+
+static hn_status cost_of(expecter *x, const candidate *c, double *out) {
     const hn_target *target = x->of->target;
-    hn_cpu_variant v = {.choice = x->choices[candidate]};
-    hn_status status = hn_cpu_expect(x->of->program, x->of->kernel, target->vector_bytes,
-                                     target->cpu, x->of->kernel->threads, x->arena, &v);
-    *out = status || !(v.ns > 0) ? INFINITY : v.ns;
+    hn_cpu_variant v = {.choice = c->choice};
+    if (!is_cpu(x)) return hn_variant_cost(x->of, &c->name, NULL, out);
+    HN_TRY(hn_cpu_expect(x->of->program, x->of->kernel, target->vector_bytes, target->cpu,
+                         x->of->kernel->threads, x->arena, &v));
+    *out = v.ns;
+    return NULL;
+}
+
+static hn_status expect(expecter *x, uint32_t number, double *out) {
+    double ns = 0;
+    hn_status status = cost_of(x, &x->candidates[number], &ns);
+    *out = status || !(ns > 0) ? INFINITY : ns;
     if (hn_status_code(status) != HN_NOT_FOUND) return status;
     hn_status_free(status);
     return NULL;
@@ -116,7 +150,7 @@ static hn_status at_sample(expecter *x, uint32_t k, hn_status (*what)(expecter *
 
 static hn_status add_best_of(expecter *x, uint32_t sample) {
     (void)sample;
-    return add_best(x);
+    return is_cpu(x) ? add_best_cpu(x) : add_best_gpu(x);
 }
 
 static hn_status list_candidates(expecter *x) {
@@ -129,8 +163,8 @@ static hn_status list_candidates(expecter *x) {
 
 /* ---- choosing ---- */
 
-static double ns_of(const expecter *x, uint32_t sample, uint32_t candidate) {
-    return x->ns[(size_t)sample * CANDIDATES_MAX + candidate];
+static double ns_of(const expecter *x, uint32_t sample, uint32_t number) {
+    return x->ns[(size_t)sample * CANDIDATES_MAX + number];
 }
 
 static double best_of(const expecter *x, uint32_t sample) {
@@ -154,20 +188,20 @@ static double most_behind(const expecter *x) {
 
 /* What a candidate gains over those that were taken, over all sizes: logarithms of what is more
  * than the margin. */
-static double gain_of(const expecter *x, uint32_t candidate) {
+static double gain_of(const expecter *x, uint32_t number) {
     double gain = 0;
     for (uint32_t k = 0; k < x->sizes.count; k++) {
-        const double ratio = taken_at(x, k) / ns_of(x, k, candidate);
+        const double ratio = taken_at(x, k) / ns_of(x, k, number);
         if (ratio > 1 + margin) gain += log(ratio);
     }
     return gain;
 }
 
-static bool has_text(const expecter *x, uint32_t candidate) {
+static bool has_text(const expecter *x, uint32_t number) {
     for (uint32_t k = 0; k < x->taken_count; k++) {
-        hn_cpu_choice taken = x->choices[x->taken[k]];
-        taken.grain = x->choices[candidate].grain;
-        if (hn_cpu_choice_eq(&taken, &x->choices[candidate])) return true;
+        candidate taken = x->candidates[x->taken[k]];
+        taken.choice.grain = x->candidates[number].choice.grain;
+        if (is_same(x, &taken, &x->candidates[number])) return true;
     }
     return false;
 }
@@ -219,8 +253,11 @@ static hn_status make_multi(const expecter *x, hn_multi *out) {
     hn_form_name *names;
     HN_NEW(x->arena, made, 1);
     HN_NEW(x->arena, names, x->taken_count);
-    for (uint32_t v = 0; v < x->taken_count; v++)
-        HN_TRY(hn_variant_choice_name(&x->choices[x->taken[v]], x->arena, &names[v]));
+    for (uint32_t v = 0; v < x->taken_count; v++) {
+        const candidate *c = &x->candidates[x->taken[v]];
+        names[v] = c->name;
+        if (is_cpu(x)) HN_TRY(hn_variant_choice_name(&c->choice, x->arena, &names[v]));
+    }
     HN_TRY(make_times(x, &times));
     HN_TRY(hn_choice_make(&times, x->arena, made));
     *out = (hn_multi){.names = names, .table = &made->table};
@@ -233,7 +270,7 @@ hn_status hn_multi_expect(const hn_variants_of *of, const hn_size_hints *hints, 
                           hn_multi *out, bool *out_is_multi) {
     expecter *x;
     *out_is_multi = false;
-    if (of->target->kind->device != HN_DEVICE_CPU || is_static(of)) return NULL;
+    if (is_static(of)) return NULL;
     HN_NEW(arena, x, 1);
     x->of = of, x->arena = arena;
     HN_TRY(hn_kernel_identify(of, arena, &x->id));

@@ -172,7 +172,7 @@ static void check_races(const hn_module_tuning *t) {
     for (uint32_t k = 0; k < t->race_count; k++) {
         const hn_module_race *r = &t->races[k];
         sized += strncmp(r->sizes, "s0=", 3) == 0;
-        EXPECT(*r->node && r->steps == 1 && r->was == 0);
+        EXPECT(*r->node && r->steps == 1 && r->was < r->report->count);
         EXPECT(r->report->count > 1 && r->report->count <= 4);
         for (uint32_t f = 0; f < r->report->count; f++)
             if (r->report->results[f].state == HN_BENCH_DROPPED)
@@ -281,7 +281,7 @@ TEST(on_an_opencl_device) {
     if (begin_for(&x, "opencl", dynamic, 4)) {
         seen s = {0};
         check_runs(&x, x.module, &s);
-        EXPECT_INT(s.variants, 1);
+        EXPECT(s.variants >= 1); /* the program has a table by the model of costs */
         EXPECT_INT(s.most, 4);
         check_other_tables(&x);
         check_tuned(&x);
