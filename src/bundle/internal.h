@@ -22,8 +22,6 @@ extern const char *const hn_bundle_places[HNB_STORAGE_WHERE_COUNT],
 /* Of what kind of target an object is. `kind` is in range. */
 hnb_target_kind hn_bundle_object_target(uint32_t kind);
 double hn_bundle_double(uint64_t bits);
-/* Of all storages but those that are made of others or computed. */
-uint64_t hn_bundle_storage_bytes(const hn_bundle *b);
 
 /* Checks every index and enum of an opened view whose sections are in bounds. */
 hn_status hn_bundle_check(const hn_bundle *b) HN_MUST_USE;

@@ -101,6 +101,8 @@ hn_device_kind hn_bundle_program_device(const hn_bundle *file, uint32_t program)
 /* "cpu (x86-64-v4, generic), cuda (sm_90a)": every program with its targets. */
 void hn_bundle_programs_print(const hn_bundle *file, hn_strbuf *out);
 
+/* Bytes of all storages but those that are made of others or computed. */
+uint64_t hn_bundle_storage_bytes(const hn_bundle *b);
 /* The bytes of an object, which a zero byte follows; with `verify` compared with their digest.
  * Errors: corrupt; invalid-argument for an index out of range or an object that is only named. */
 hn_status hn_bundle_object_get(const hn_bundle *b, uint32_t object, bool verify,

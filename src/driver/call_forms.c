@@ -210,6 +210,26 @@ static hn_status describe_operand(const hn_variants_of *of, const hn_ref_sizes *
     return NULL;
 }
 
+/* Of all calls of the program, each buffer once. */
+static hn_status count_constants(const hn_program *p, hn_arena *arena, int64_t *out) {
+    bool *seen;
+    *out = 0;
+    HN_NEW(arena, seen, p->buffers.count);
+    for (hn_item i = 1; i < p->items.count; i++) {
+        const hn_extern *call = p->items.items[i].ext;
+        const hn_variants_of of = {.program = p, .call = call};
+        for (uint32_t k = 0; call && k < call->operand_count; k++) {
+            const hn_buf b = call->operands[k].buffer;
+            int64_t elems;
+            if (!is_constant(&of, k) || !b || seen[b]) continue;
+            seen[b] = true;
+            if (hn_sym_is_int(p->sym, p->buffers.items[b].extent, &elems))
+                *out += elems * (int64_t)hn_dtype_facts(p->buffers.items[b].dtype)->size_bytes;
+        }
+    }
+    return NULL;
+}
+
 hn_status hn_call_subject_init(const hn_variants_of *of, const hn_ref_sizes *sizes, hn_arena *arena,
                                hn_call_subject *out) {
     const hn_extern *call = of->call;
@@ -223,7 +243,7 @@ hn_status hn_call_subject_init(const hn_variants_of *of, const hn_ref_sizes *siz
                              .threads = of->threads ? (int)of->threads : 1,
                              .device = {.kind = target->kind->device, .number = target->device}};
     for (uint32_t k = 0; k < call->operand_count; k++) HN_TRY(describe_operand(of, sizes, k, out));
-    return NULL;
+    return count_constants(of->program, arena, &out->constant_bytes);
 }
 
 /* ---- whether a form can be had ---- */

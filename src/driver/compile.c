@@ -89,6 +89,7 @@ hn_status hn_driver_schedule(hn_driver *d) {
 }
 
 hn_status hn_driver_kernels(hn_driver *d) {
+    d->tune_begin_ns = hn_tune_now(d);
     HN_TRY(hn_driver_picks_begin(d));
     HN_TRY(hn_driver_fusion_begin(d));
     HN_TRY(hn_driver_schedule(d));

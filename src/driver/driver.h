@@ -93,6 +93,7 @@ typedef struct hn_driver {
     const struct hn_size_hints *hints;   /* sizes that the options name; once picks are there */
     const struct hn_tune_timer *timer;   /* who says how long forms take; NULL: this machine */
     hn_str known_tuning;                 /* records that this model was tuned with; borrowed */
+    int64_t tune_begin_ns;               /* when tuning began, by its clock */
     struct hn_tune_report *tuned;        /* what was measured; owned */
     /* told what a tuning came to, before anything is made of it; NULL: nobody. `records`: its
      * text */

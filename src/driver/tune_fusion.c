@@ -344,10 +344,7 @@ static hn_status tune(tuning *x) {
 
 hn_status hn_driver_tune_fusion(hn_driver *d) {
     enum { PART = 2 }; /* of the budget: forms have the rest */
-    const int64_t budget_ns = HN_OPT(&d->options, tune_budget_ns);
-    tuning x = {.d = d,
-                .end_ns =
-                    hn_tune_now(d) + (budget_ns > 0 ? budget_ns : INT64_C(30000000000)) / PART};
+    tuning x = {.d = d, .end_ns = d->tune_begin_ns + hn_tune_budget(d) / PART};
     if (!d->fusion || d->limits || HN_OPT(&d->options, tune) == HN_TUNE_KNOWN ||
         !HN_OPT(&d->options, tune_fusion) || HN_OPT(&d->options, no_fusion) ||
         !hn_driver_can_run(&d->levels[0].target))

@@ -32,6 +32,16 @@ int64_t hn_tune_now(const hn_driver *d) {
     return d->timer && d->timer->now_ns ? d->timer->now_ns(d->timer->user) : hn_now_ns();
 }
 
+static int64_t whole_budget(const hn_driver *d) {
+    const int64_t asked = HN_OPT(&d->options, tune_budget_ns);
+    return asked > 0 ? asked : default_budget_ns;
+}
+
+int64_t hn_tune_budget(const hn_driver *d) {
+    enum { REST = 8 }; /* one part of so many is for compiling what won */
+    return whole_budget(d) - whole_budget(d) / REST;
+}
+
 static int64_t time_left(const tuning *x) {
     return x->budget_ns - (hn_tune_now(x->d) - x->begin_ns);
 }
@@ -82,7 +92,9 @@ static hn_status look_all_up(tuning *x) {
     return NULL;
 }
 
-static bool is_wanted(const hn_tune_job *job) { return !job->record && !*job->why; }
+static bool is_wanted(const hn_tune_job *job) {
+    return !job->record && !job->was_raced && !*job->why;
+}
 
 /* ---- races ---- */
 
@@ -177,13 +189,12 @@ static hn_status fill_forms(tuning *x, const hn_tune_job *job, hn_tuning_record 
     return NULL;
 }
 
-static hn_status fill_record(tuning *x, const hn_tune_job *job, uint32_t pick, hn_tuning_how how,
-                             hn_tuning_record *r) {
+static hn_status fill_record(tuning *x, const hn_tune_job *job, hn_tuning_record *r) {
     const hn_tunable *t = &job->kernel->t;
     const hn_ref_sizes sizes = sizes_of(job);
     *r = (hn_tuning_record){.digest = t->id.digest,
                             .size_count = sizes.count,
-                            .how = how,
+                            .how = job->found,
                             .tool = HN_STR("henry " HENRY_VERSION_STRING)};
     HN_TRY(put_text(x, t->name, &r->kernel));
     for (uint32_t k = 0; k < sizes.count; k++) {
@@ -192,13 +203,14 @@ static hn_status fill_record(tuning *x, const hn_tune_job *job, uint32_t pick, h
     }
     HN_TRY(hn_driver_picks_device(x->d, job->kernel->level, &r->device));
     HN_TRY(fill_forms(x, job, r));
-    while (!hn_form_name_eq(&r->forms[r->pick].form, &job->entries.items[pick].v.name)) r->pick++;
+    while (!hn_form_name_eq(&r->forms[r->pick].form, &job->entries.items[job->pick].v.name))
+        r->pick++;
     return hn_tuning_record_check(r);
 }
 
-static hn_status keep(tuning *x, hn_tune_job *job, uint32_t pick, hn_tuning_how how) {
+static hn_status keep(tuning *x, hn_tune_job *job) {
     hn_tuning_record r;
-    HN_TRY(fill_record(x, job, pick, how, &r));
+    HN_TRY(fill_record(x, job, &r));
     HN_TRY(note_record(x, job, &r));
     job->how = HN_TUNED_NOW;
     const hn_tuning_record *const list[] = {job->record};
@@ -220,7 +232,7 @@ static hn_status tell_of(tuning *x, const hn_tune_job *job, hn_strbuf *name, hn_
                                        .sizes = hn_strbuf_str(sizes).ptr,
                                        .forms = job->racing.count,
                                        .elapsed_ns = hn_tune_now(x->d) - x->begin_ns,
-                                       .budget_ns = x->budget_ns};
+                                       .budget_ns = whole_budget(x->d)};
     if (tell(HN_OPT(&x->d->options, tune_progress_context), &progress)) return NULL;
     return HN_ERROR(HN_CANCELLED, "the tuning was cancelled");
 }
@@ -256,17 +268,21 @@ static void trace(const tuning *x, const hn_tune_job *job, int64_t begin) {
 
 /* ---- the whole ---- */
 
+/* Whether the job is looked at again at the end: of the sizes of the export what has won against
+ * the form without a measurement. */
+static bool is_to_confirm(const hn_tune_job *job) {
+    return !job->sample && !job->record && hn_tune_confirm_ns(job) > 0;
+}
+
 static hn_status race(tuning *x, hn_tune_job *job) {
-    uint32_t pick;
-    hn_tuning_how how;
     HN_TRY(submit(x, job));
     if (!job->race) return NULL;
     hn_tune_race_wait(job);
     if (time_left(x) <= 0) return NULL;
     HN_TRY(tell(x, job));
     const int64_t begin = hn_now_ns();
-    hn_status status = hn_tune_race_run(x->d, job, budget_of(x, job), &pick, &how);
-    if (!status) status = keep(x, job, pick, how);
+    hn_status status = hn_tune_race_run(x->d, job, budget_of(x, job));
+    if (!status && !is_to_confirm(job)) status = keep(x, job);
     trace(x, job, begin);
     return set_aside(x, job, status);
 }
@@ -307,6 +323,22 @@ static hn_status race_all(tuning *x) {
     return NULL;
 }
 
+/* What there is no time for is kept as it is. */
+static hn_status confirm(tuning *x, hn_tune_job *job) {
+    const int64_t ns = hn_tune_confirm_ns(job);
+    hn_status status = time_left(x) < ns ? NULL : hn_tune_race_confirm(x->d, job, ns);
+    if (!status) status = keep(x, job);
+    return set_aside(x, job, status);
+}
+
+/* Also if the races were cancelled: then nothing is timed any more. */
+static hn_status confirm_all(tuning *x, bool has_failed) {
+    if (has_failed) x->budget_ns = 0;
+    for (uint32_t k = 0; k < x->jobs.count; k++)
+        if (is_to_confirm(x->jobs.items[k])) HN_TRY(confirm(x, x->jobs.items[k]));
+    return NULL;
+}
+
 static bool is_anything_wanted(const tuning *x) {
     for (uint32_t k = 0; k < x->jobs.count; k++)
         if (is_wanted(x->jobs.items[k])) return true;
@@ -321,6 +353,9 @@ static hn_status time_forms(tuning *x) {
     hn_status status = submit_first(x);
     if (!status && has_no_core_left(x)) wait_for_compilers(x);
     if (!status) status = race_all(x);
+    hn_status late = confirm_all(x, status != NULL);
+    if (status) hn_status_free(late);
+    else status = late;
     for (uint32_t k = 0; k < x->jobs.count; k++) hn_tune_race_end(x->jobs.items[k]);
     hn_scope_destroy(x->d->scope);
     x->d->scope = around;
@@ -356,9 +391,7 @@ static hn_status check_levels(const hn_driver *d) {
 }
 
 hn_status hn_driver_tune(hn_driver *d) {
-    const int64_t budget = HN_OPT(&d->options, tune_budget_ns);
-    tuning x = {
-        .d = d, .begin_ns = hn_tune_now(d), .budget_ns = budget > 0 ? budget : default_budget_ns};
+    tuning x = {.d = d, .begin_ns = d->tune_begin_ns, .budget_ns = hn_tune_budget(d)};
     if (HN_OPT(&d->options, tune) == HN_TUNE_KNOWN || hn_driver_picks_are_off(d)) return NULL;
     HN_TRY(check_levels(d));
     HN_TRY(tune(&x));

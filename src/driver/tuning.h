@@ -24,12 +24,19 @@ typedef struct hn_tune_timer {
     void *user;
 } hn_tune_timer;
 int64_t hn_tune_now(const hn_driver *d);
+/* What tuning may take, of fusions and of forms together, from hn_driver.tune_begin_ns on. */
+int64_t hn_tune_budget(const hn_driver *d);
 /* A candidate of hn_bench whose times the driver's timer says: `run_timed` with this as `user`. */
 typedef struct hn_told_form {
     const hn_driver *d;
     hn_timed_form what;
 } hn_told_form;
 hn_status hn_told_ask(void *user, uint32_t calls, double *out_ns) HN_MUST_USE;
+
+/* Forms that take part at one set of sizes: at most so many, of those that are expected to take at
+ * most so many times as long as the best. */
+enum { HN_TUNE_FORMS_MOST = 6 };
+#define HN_TUNE_FORMS_MARGIN 1.6
 
 /* A kernel or a call, with all its equals. */
 typedef struct hn_tune_kernel {
@@ -75,6 +82,9 @@ typedef struct hn_tune_job {
     const char *why;           /* as in hn_tuned_kernel */
     hn_tuning_record *record;  /* NULL: nothing is known */
     struct hn_tune_race *race; /* NULL: there is none, or not yet */
+    bool was_raced;            /* `pick`, of the entries, was found as `found` says */
+    uint32_t pick;
+    hn_tuning_how found;
     uint64_t timed_calls;
 } hn_tune_job;
 
@@ -99,10 +109,14 @@ hn_status hn_tune_race_begin(hn_driver *d, hn_tune_job *job) HN_MUST_USE;
 /* Waits for its compilers. */
 void hn_tune_race_wait(hn_tune_job *job);
 /* Lets the forms race; then looks at neighbours of the fastest one, as long as one is faster and
- * there is time. Entries get their times; `*out_pick` is the fastest, `*out_how` how it was
- * found. */
-hn_status hn_tune_race_run(hn_driver *d, hn_tune_job *job, int64_t budget_ns, uint32_t *out_pick,
-                           hn_tuning_how *out_how) HN_MUST_USE;
+ * there is time. Entries get their times; job->pick is the fastest, job->found how it was found. */
+hn_status hn_tune_race_run(hn_driver *d, hn_tune_job *job, int64_t budget_ns) HN_MUST_USE;
+/* Once more the pick against entry 0, which is made without a measurement: at another time, so that
+ * what disturbed the first race does not decide. Entry 0 becomes the pick where it is not certainly
+ * slower. */
+hn_status hn_tune_race_confirm(hn_driver *d, hn_tune_job *job, int64_t budget_ns) HN_MUST_USE;
+/* What that takes at least; 0: nothing is to be confirmed. */
+int64_t hn_tune_confirm_ns(const hn_tune_job *job);
 /* NULL is allowed as the job's race. */
 void hn_tune_race_end(hn_tune_job *job);
 

@@ -9,11 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Forms that take part at one set of sizes: at most so many, of those that are expected to take at
- * most so many times as long as the best. */
-enum { FORMS_MOST = 6 };
-#define FORMS_MARGIN 1.6
-
 /* Equal kernels, of which the same sizes are expected. */
 typedef struct equals_key {
     uint32_t level;
@@ -186,10 +181,11 @@ static hn_status choose_forms(listing *x, hn_tune_job *job) {
     }
     job->predicted_ns = isfinite(best) ? best * job->kernel->launches : 0;
     /* nothing is expected that would tell forms of calls apart */
-    const uint32_t most = job->kernel->t.of.call ? job->entries.count : FORMS_MOST;
+    const uint32_t most = job->kernel->t.of.call ? job->entries.count : HN_TUNE_FORMS_MOST;
     for (uint32_t k = 0; k < job->entries.count && job->racing.count < most; k++) {
         const double ns = job->entries.items[k].v.ns;
-        if (!k || (ns > 0 && ns <= best * FORMS_MARGIN)) HN_PUSH(&x->d->arena, &job->racing, k);
+        if (!k || (ns > 0 && ns <= best * HN_TUNE_FORMS_MARGIN))
+            HN_PUSH(&x->d->arena, &job->racing, k);
     }
     return NULL;
 }

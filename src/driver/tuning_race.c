@@ -1,7 +1,8 @@
 /* tuning_race.c: the forms of one kernel race at one set of sizes; then neighbours of the fastest
  * one (one parameter, one step) race against it, and of the fastest of these again, as long as that
  * is faster: no form twice. Times of later races are brought to the scale of the first one by the
- * form that both have; ratios of the first one to the winner of the last one likewise. */
+ * form that both have; ratios of the first one to the winner of the last one likewise. At the end
+ * of a tuning what has won races once more against the form that is made without a measurement. */
 #include "driver/tuning.h"
 
 #include "base/trace.h"
@@ -14,6 +15,8 @@ enum {
     NEIGHBOURS_MOST = 6, /* of a step, the ones that are expected to be the fastest */
     STEPS_MOST = 4,
     STEP_LEAST_NS = 150000000, /* of a step: its forms are compiled */
+    CONFIRM_ROUNDS = 16,       /* with which an order of two is certain, and the calls before */
+    CONFIRM_LEAST_NS = 60000000
 };
 /* Neighbours that are expected to take more times as long as the fastest are not looked at. */
 #define NEIGHBOURS_MARGIN 1.3
@@ -137,18 +140,23 @@ static uint64_t nobody(void *user) {
     return 0;
 }
 
-static hn_status run(hn_driver *d, hn_tune_job *job, hn_tune_race *r, int64_t budget_ns,
-                     uint32_t *out_pick) {
-    hn_bench_report *report = NULL;
+static hn_status race_forms(hn_driver *d, hn_tune_job *job, hn_tune_race *r, int64_t budget_ns,
+                            hn_bench_report **out) {
     hn_bench_options bench = {.budget_ns = budget_ns};
     if (d->timer) {
         bench.now_ns = d->timer->now_ns, bench.disturbances = nobody;
         bench.clock_user = d->timer->user;
     }
     const hn_tune_call_race call = {.job = job, .entries = r->entries, .count = r->options.count};
-    if (r->race) hn_forms_race_wait(r->race);
-    hn_status status = r->race ? hn_forms_race_run(r->race, &bench, &report)
-                               : hn_tune_calls_race(d, &call, &bench, &report);
+    if (!r->race) return hn_tune_calls_race(d, &call, &bench, out);
+    hn_forms_race_wait(r->race);
+    return hn_forms_race_run(r->race, &bench, out);
+}
+
+static hn_status run(hn_driver *d, hn_tune_job *job, hn_tune_race *r, int64_t budget_ns,
+                     uint32_t *out_pick) {
+    hn_bench_report *report = NULL;
+    hn_status status = race_forms(d, job, r, budget_ns, &report);
     if (!status) status = note_all(d, job, r, report);
     if (!status) *out_pick = r->entries[report->winner];
     hn_bench_report_destroy(report);
@@ -276,12 +284,40 @@ void hn_tune_race_end(hn_tune_job *job) {
     job->race = NULL;
 }
 
-hn_status hn_tune_race_run(hn_driver *d, hn_tune_job *job, int64_t budget_ns, uint32_t *out_pick,
-                           hn_tuning_how *out_how) {
+hn_status hn_tune_race_run(hn_driver *d, hn_tune_job *job, int64_t budget_ns) {
     const int64_t begin_ns = hn_tune_now(d);
     const bool has_neighbours = !job->kernel->t.of.call;
-    *out_how = HN_TUNING_TIMED;
-    HN_TRY(run(d, job, job->race, has_neighbours ? budget_ns / 2 : budget_ns, out_pick));
-    if (!has_neighbours) return NULL;
-    return descend(d, job, begin_ns + budget_ns, out_pick, out_how);
+    job->found = HN_TUNING_TIMED;
+    HN_TRY(run(d, job, job->race, has_neighbours ? budget_ns / 2 : budget_ns, &job->pick));
+    if (has_neighbours) HN_TRY(descend(d, job, begin_ns + budget_ns, &job->pick, &job->found));
+    job->was_raced = true;
+    return NULL;
+}
+
+int64_t hn_tune_confirm_ns(const hn_tune_job *job) {
+    const hn_tune_entry *first = &job->entries.items[0], *pick = &job->entries.items[job->pick];
+    if (!job->was_raced || !job->pick || !first->samples) return 0;
+    const double rounds_ns = CONFIRM_ROUNDS * (first->median_ns + pick->median_ns);
+    return rounds_ns > CONFIRM_LEAST_NS ? (int64_t)rounds_ns : CONFIRM_LEAST_NS;
+}
+
+/* All ratios are to the form that is the pick from now on. */
+static void go_back(hn_tune_job *job) {
+    hn_tune_entry *first = &job->entries.items[0];
+    if (first->ratio > 0) scale_ratios(job, 1 / first->ratio);
+    first->ratio = first->ratio_low = first->ratio_high = 1;
+    job->pick = 0;
+}
+
+hn_status hn_tune_race_confirm(hn_driver *d, hn_tune_job *job, int64_t budget_ns) {
+    const uint32_t both[] = {0, job->pick};
+    hn_bench_report *report = NULL;
+    hn_tune_race *race;
+    HN_TRY(begin(d, job, both, 2, &race));
+    hn_status status = race_forms(d, job, race, budget_ns, &report);
+    hn_forms_race_end(race->race);
+    if (!status) job->timed_calls += report->timed_calls;
+    if (!status && race->entries[report->winner] == 0) go_back(job);
+    hn_bench_report_destroy(report);
+    return status;
 }

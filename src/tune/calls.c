@@ -10,37 +10,64 @@
 /* Of all operands together. */
 #define BYTES_MAX ((int64_t)1 << 31)
 
+/* Copies of constants: more than this no cache has. */
+enum { COPIES_MAX = 16 };
+static const int64_t copies_bytes = 64 << 20;
+
+enum { ARGS_MAX = HN_EXT_MAX_OPERANDS * COPIES_MAX };
+
 /* What all forms have in common. */
 typedef struct setting {
     const hn_call_subject *s;
-    hn_bench_arg args[HN_EXT_MAX_OPERANDS]; /* of the trial: operands that are there */
-    int64_t counts[HN_EXT_MAX_OPERANDS];    /* their elements */
-    uint32_t numbers[HN_EXT_MAX_OPERANDS];  /* per operand: its argument */
+    uint32_t copies;             /* of constants */
+    hn_bench_arg args[ARGS_MAX]; /* of the trial: operands that are there, copies side by side */
+    int64_t counts[ARGS_MAX];    /* their elements */
+    uint32_t numbers[HN_EXT_MAX_OPERANDS]; /* per operand: its argument, the first of its copies */
     hn_bench_subject subject;
     hn_trial trial;
     hn_ext_shared *shared;
     bool has_expected;
 } setting;
 
+/* A call with one copy of the constants. */
+typedef struct copy {
+    hn_ext_call call;
+    hn_device_operation *own; /* NULL: the host does it */
+    void *operands[HN_EXT_MAX_OPERANDS];
+    bool is_prepared;
+} copy;
+
 /* A form of it. */
 typedef struct contender {
     setting *t;
-    hn_ext_call call;
-    hn_device_operation *own; /* NULL: the host does it */
+    const hn_ext_form *form;
+    copy copies[COPIES_MAX];
+    uint32_t next; /* whose turn it is */
     void *scratch;
-    void *operands[HN_EXT_MAX_OPERANDS];
-    bool is_prepared, is_fresh; /* ... the memory is as it was made up */
+    bool is_fresh; /* the memory is as it was made up */
 } contender;
 
 /* ---- memory ---- */
 
-static hn_status add_operand(setting *t, uint32_t k, int64_t *all) {
+static uint32_t count_copies(const hn_call_subject *s) {
+    int64_t own = 0, count;
+    for (uint32_t k = 0; k < HN_EXT_MAX_OPERANDS; k++)
+        if (s->dtypes[k] && s->is_constant[k]) own += s->bytes[k];
+    if (own <= 0) return 1;
+    count = (s->constant_bytes < copies_bytes ? s->constant_bytes : copies_bytes) / own;
+    return count < 1 ? 1 : count < COPIES_MAX ? (uint32_t)count : COPIES_MAX;
+}
+
+static uint32_t copies_of(const setting *t, uint32_t operand) {
+    return t->s->is_constant[operand] ? t->copies : 1;
+}
+
+static hn_status add_arg(setting *t, uint32_t k, int64_t *all) {
     const hn_call_subject *s = t->s;
     const uint32_t number = t->subject.arg_count++;
     if (!hn_add_i64(*all, s->bytes[k], all) || *all > BYTES_MAX)
         return HN_ERROR(HN_UNSUPPORTED, "the operands of the call are too large to be made up");
     const int64_t each = (int64_t)hn_scalar_type_bytes((hn_scalar_type)s->dtypes[k]);
-    t->numbers[k] = number;
     t->counts[number] = (s->bytes[k] - s->offset_bytes[k]) / each;
     t->args[number] = (hn_bench_arg){.type = (hn_scalar_type)s->dtypes[k],
                                      .rank = 1,
@@ -50,50 +77,81 @@ static hn_status add_operand(setting *t, uint32_t k, int64_t *all) {
     return NULL;
 }
 
+static hn_status add_operand(setting *t, uint32_t k, int64_t *all) {
+    t->numbers[k] = t->subject.arg_count;
+    for (uint32_t c = 0; c < copies_of(t, k); c++) HN_TRY(add_arg(t, k, all));
+    return NULL;
+}
+
+static void *address_of(const setting *t, uint32_t operand, uint32_t number) {
+    return hn_trial_address(&t->trial, t->numbers[operand] + number % copies_of(t, operand));
+}
+
+/* All copies have what the first one has. */
+static void share_content(setting *t) {
+    for (uint32_t k = 0; k < HN_EXT_MAX_OPERANDS; k++)
+        for (uint32_t c = 1; t->s->dtypes[k] && c < copies_of(t, k); c++)
+            t->args[t->numbers[k] + c].content =
+                t->trial.memories[t->numbers[k]].initial + t->s->offset_bytes[k];
+}
+
 static hn_status make_operands(setting *t) {
     int64_t all = 0;
+    t->copies = count_copies(t->s);
     for (uint32_t k = 0; k < HN_EXT_MAX_OPERANDS; k++)
         if (t->s->dtypes[k]) HN_TRY(add_operand(t, k, &all));
     t->subject.args = t->args;
     t->subject.device = t->s->device;
     t->subject.threads = t->s->threads;
     HN_TRY(hn_trial_init(&t->trial, &t->subject));
+    share_content(t);
     HN_TRY(hn_trial_fill(&t->trial, HN_MADE_SIGNED));
     return hn_ext_shared_create(&t->shared);
 }
 
-static void *address_of(const setting *t, uint32_t operand) {
-    return hn_trial_address(&t->trial, t->numbers[operand]);
-}
-
 /* ---- one form ---- */
 
-static hn_status prepare_there(contender *c) {
-    hn_dev *dev = c->t->trial.dev;
+static hn_status prepare_there(hn_dev *dev, copy *x) {
     const hn_device_operations *operations = dev->ops->operations;
     if (!operations) return HN_ERROR(HN_UNSUPPORTED, "the device has no operations of its own");
-    HN_TRY(hn_ext_check(&c->call));
-    return hn_ext_annotate(&c->call, operations->prepare(dev, &c->call, &c->own));
+    HN_TRY(hn_ext_check(&x->call));
+    return hn_ext_annotate(&x->call, operations->prepare(dev, &x->call, &x->own));
 }
 
+static hn_status prepare_copy(setting *t, const hn_ext_form *form, uint32_t number, copy *x) {
+    const hn_call_subject *s = t->s;
+    hn_dev *dev = t->trial.dev;
+    x->call = (hn_ext_call){.kind = s->kind,
+                            .params = s->params,
+                            .param_count = hn_ext_param_count(s->kind),
+                            .knows_rooms = true,
+                            .threads = s->threads,
+                            .team = &t->trial.team,
+                            .form = form,
+                            .shared = t->shared};
+    for (uint32_t k = 0; k < HN_EXT_MAX_OPERANDS; k++) {
+        x->call.dtypes[k] = s->dtypes[k];
+        x->call.is_constant[k] = s->is_constant[k];
+        x->call.rooms[k] = (hn_ext_room){s->offset_bytes[k], s->bytes[k] - s->offset_bytes[k]};
+        if (s->dtypes[k]) x->operands[k] = address_of(t, k, number);
+        if (s->is_constant[k]) x->call.operands[k] = x->operands[k];
+    }
+    HN_TRY(dev->facts.is_host ? hn_ext_prepare(&x->call) : prepare_there(dev, x));
+    x->is_prepared = true;
+    memcpy(x->call.operands, x->operands, sizeof x->operands);
+    return NULL;
+}
+
+/* The same for all copies. */
 static size_t scratch_bytes(const contender *c) {
-    return c->own ? c->t->trial.dev->ops->operations->scratch_bytes(c->own) : c->call.scratch_bytes;
+    const copy *x = &c->copies[0];
+    return x->own ? c->t->trial.dev->ops->operations->scratch_bytes(x->own) : x->call.scratch_bytes;
 }
 
 static hn_status start(void *user) {
     contender *c = user;
-    const hn_call_subject *s = c->t->s;
-    const bool is_host = c->t->trial.dev->facts.is_host;
-    for (uint32_t k = 0; k < HN_EXT_MAX_OPERANDS; k++) {
-        c->call.dtypes[k] = s->dtypes[k];
-        c->call.is_constant[k] = s->is_constant[k];
-        c->call.rooms[k] = (hn_ext_room){s->offset_bytes[k], s->bytes[k] - s->offset_bytes[k]};
-        if (s->dtypes[k]) c->operands[k] = address_of(c->t, k);
-        if (s->is_constant[k]) c->call.operands[k] = c->operands[k];
-    }
-    HN_TRY(is_host ? hn_ext_prepare(&c->call) : prepare_there(c));
-    c->is_prepared = true;
-    memcpy(c->call.operands, c->operands, sizeof c->operands);
+    for (uint32_t k = 0; k < c->t->copies; k++)
+        HN_TRY(prepare_copy(c->t, c->form, k, &c->copies[k]));
     const size_t bytes = scratch_bytes(c);
     if (!bytes) return NULL;
     c->scratch = hn_dev_alloc(c->t->trial.dev, bytes);
@@ -109,11 +167,13 @@ static hn_status prepare(void *user) {
 }
 
 static hn_status give(void *user) {
-    const contender *c = user;
+    contender *c = user;
     hn_trial *trial = &c->t->trial;
+    copy *x = &c->copies[c->next];
     hn_device_fault fault;
-    if (!c->own) return hn_ext_run(&c->call, c->scratch);
-    return trial->dev->ops->operations->run(trial->queue, c->own, 0, c->operands, c->scratch,
+    c->next = (c->next + 1) % c->t->copies;
+    if (!x->own) return hn_ext_run(&x->call, c->scratch);
+    return trial->dev->ops->operations->run(trial->queue, x->own, 0, x->operands, c->scratch,
                                             &fault);
 }
 
@@ -136,8 +196,11 @@ static hn_status check(void *user) {
 
 static void contender_deinit(contender *c) {
     hn_dev *dev = c->t->trial.dev;
-    if (c->own) hn_dev_operation_release(dev, c->own);
-    else if (c->is_prepared) hn_ext_release(&c->call);
+    for (uint32_t k = 0; k < COPIES_MAX; k++) {
+        copy *x = &c->copies[k];
+        if (x->own) hn_dev_operation_release(dev, x->own);
+        else if (x->is_prepared) hn_ext_release(&x->call);
+    }
     if (c->scratch) hn_dev_free(dev, c->scratch);
 }
 
@@ -151,15 +214,8 @@ static hn_status race(setting *t, const hn_bench_options *options, const hn_ext_
     hn_status status = NULL;
     if (!candidates || !contenders) status = HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a race");
     for (uint32_t k = 0; k < count && !status; k++) {
-        contenders[k] = (contender){.t = t,
-                                    .call = {.kind = t->s->kind,
-                                             .params = t->s->params,
-                                             .param_count = hn_ext_param_count(t->s->kind),
-                                             .knows_rooms = true,
-                                             .threads = t->s->threads,
-                                             .team = &t->trial.team,
-                                             .form = &forms[k],
-                                             .shared = t->shared}};
+        contenders[k].t = t;
+        contenders[k].form = &forms[k];
         candidates[k] = (hn_bench_candidate){.name = names[k],
                                              .user = &contenders[k],
                                              .start = start,
@@ -181,11 +237,14 @@ static hn_status race(setting *t, const hn_bench_options *options, const hn_ext_
 hn_status hn_bench_call_forms(const hn_bench_options *options, const hn_call_subject *subject,
                               const hn_ext_form *forms, const char *const *names, uint32_t count,
                               hn_bench_report **out) {
-    setting t = {.s = subject};
+    setting *t = calloc(1, sizeof *t);
     *out = NULL;
-    hn_status status = make_operands(&t);
-    if (!status) status = race(&t, options, forms, names, count, out);
-    hn_ext_shared_destroy(t.shared);
-    if (t.trial.subject) hn_trial_deinit(&t.trial);
+    if (!t) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a race");
+    t->s = subject;
+    hn_status status = make_operands(t);
+    if (!status) status = race(t, options, forms, names, count, out);
+    hn_ext_shared_destroy(t->shared);
+    if (t->trial.subject) hn_trial_deinit(&t->trial);
+    free(t);
     return status;
 }

@@ -14,13 +14,17 @@ typedef struct hn_call_subject {
     uint8_t dtypes[HN_EXT_MAX_OPERANDS];
     bool is_constant[HN_EXT_MAX_OPERANDS], is_written[HN_EXT_MAX_OPERANDS];
     int64_t bytes[HN_EXT_MAX_OPERANDS], offset_bytes[HN_EXT_MAX_OPERANDS]; /* of its buffer */
+    /* Constants of all calls of the program: a run goes through them before it comes back. 0: those
+     * of this call. */
+    int64_t constant_bytes;
     int threads;      /* of the CPU, 1 or more */
     hn_device device; /* that does it */
 } hn_call_subject;
 
 /* Lets the forms race; names are for messages. A form that the call cannot have, or whose result is
  * not that of the first one that runs, is out. Constants are packed once for all forms, as they are
- * once for a module. Owns: the caller destroys the report. Errors: those of hn_bench;
+ * once for a module. Of a program with more constants there are several copies of the call's, which
+ * its calls take in turn: so caches have no more of them than they have in a run. Owns: the caller destroys the report. Errors: those of hn_bench;
  * out-of-memory; unsupported for memory that is too large to be made up. */
 hn_status hn_bench_call_forms(const hn_bench_options *options, const hn_call_subject *subject,
                               const hn_ext_form *forms, const char *const *names, uint32_t count,

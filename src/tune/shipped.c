@@ -368,8 +368,9 @@ hn_status hn_shipped_call(const hn_shipped *s, hn_arena *arena, hn_call_subject 
     HN_NEW(arena, params, s->step->param_count + 1u);
     for (uint32_t k = 0; k < s->step->param_count; k++)
         if (!number(s, s->b->params[s->step->params + k], &params[k])) return not_known();
-    *out_subject =
-        (hn_call_subject){.kind = (hn_extern_kind)s->step->extern_kind, .params = params};
+    *out_subject = (hn_call_subject){.kind = (hn_extern_kind)s->step->extern_kind,
+                                     .params = params,
+                                     .constant_bytes = (int64_t)hn_bundle_storage_bytes(s->b)};
     for (uint32_t k = 0; k < s->step->operand_count; k++)
         HN_TRY(describe_operand(s, k, out_subject));
     return list_forms(s, arena, out_forms, out_names);
