@@ -97,9 +97,7 @@ def main():
     parser.add_argument("--no-inductor", action="store_true")
     parser.add_argument("-o", "--output", type=pathlib.Path)
     options = parser.parse_args()
-    head = {"what": "host", "date": time.strftime("%Y-%m-%d %H:%M", time.gmtime()), "torch": torch.__version__, "machine": gpu_kernels.clocks(), "device": options.device,
-            "commit": gpu_kernels.commit(), "command": gpu_kernels.own_options()}
-    lines = [head]
+    lines = [gpu_kernels.head("host", options.device)]
     for name, function in (("one kernel", one_kernel), (f"chain of {CHAIN}", chain)):
         lines.append(measure(options, name, function))
         print(describe(lines[-1]), flush=True)

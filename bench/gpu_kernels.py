@@ -559,20 +559,24 @@ def own_options():
     return " ".join(kept)
 
 
+def head(what, device):
+    """The first line of results: what was measured, when and where."""
+    return {"what": what, "date": time.strftime("%Y-%m-%d %H:%M", time.gmtime()), "torch": torch.__version__, "machine": clocks(), "device": device, "commit": commit(), "command": own_options()}
+
+
 def run_rows(options, rows, helpers):
     """Prints and keeps a line a row; how many rows have failed."""
     torch.manual_seed(time.time_ns() % (1 << 31))
     big = (64 << 20) if options.tiny else BIG_COPY_BYTES
     measured = henry_lines if options.who == "henry" else inductor_lines
     options.big_copy_gbs = 2 * big / copy_us(2, 2 * big, options.device) / 1e3
-    head = {"what": "kernels" if options.who == "henry" else "inductor", "date": time.strftime("%Y-%m-%d %H:%M", time.gmtime()), "torch": torch.__version__, "machine": clocks(),
-            "device": options.henry_device, "big_copy_gbs": options.big_copy_gbs, "command": own_options(), "commit": commit(), "rows": [row.title for row in all_rows(options.tiny)]}
-    print(f"{head['machine'] or options.device}, torch {torch.__version__}: a copy of {2 * big >> 20} MiB moves {options.big_copy_gbs:.0f} GB/s", flush=True)
+    first = {**head("kernels" if options.who == "henry" else "inductor", options.henry_device), "big_copy_gbs": options.big_copy_gbs, "rows": [row.title for row in all_rows(options.tiny)]}
+    print(f"{first['machine'] or options.device}, torch {torch.__version__}: a copy of {2 * big >> 20} MiB moves {options.big_copy_gbs:.0f} GB/s", flush=True)
     lines = []
     with torch.no_grad():
-        for line in itertools.chain([head], measured(options, rows, helpers, lambda: time.perf_counter() - BEGIN > options.limit)):
+        for line in itertools.chain([first], measured(options, rows, helpers, lambda: time.perf_counter() - BEGIN > options.limit)):
             lines.append(line)
-            if line is not head:
+            if line is not first:
                 print(describe(line), flush=True)
             if options.output:
                 options.output.write_text("".join(json.dumps(entry) + "\n" for entry in lines))

@@ -308,8 +308,7 @@ def main():
         options.modes = ["profile"]
         big = (64 << 20) if options.torch_device == "cpu" else gpu_kernels.BIG_COPY_BYTES
         options.big_copy_gbs = 2 * big / gpu_kernels.copy_us(2, 2 * big, options.torch_device) / 1e3
-    head = {"what": "profile" if options.profile else "models", "date": time.strftime("%Y-%m-%d %H:%M", time.gmtime()), "torch": torch.__version__, "machine": gpu_kernels.clocks(),
-            "device": options.device, "commit": gpu_kernels.commit(), "command": gpu_kernels.own_options(),
+    head = {**gpu_kernels.head("profile" if options.profile else "models", options.device),
             "cpus": os.cpu_count(), "link_gbs": link_gbs(options.torch_device), "models": names, "modes": options.modes, "libraries": {name: os.environ.get(name) for name in ("HENRY_CUBLASLT", "HENRY_CUDNN")}}
     def keep(entries):
         if options.output:

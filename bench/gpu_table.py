@@ -9,9 +9,12 @@ what is there from the heading "Which commit" on is written by hand, and stays. 
 
 import argparse
 import json
+import math
 import pathlib
+import statistics
 import sys
 
+import picks
 from table import markdown, reached_text
 
 STEADY_MS = {"gpt2_4x256": 3.80, "llama_8x1024_2x512": 2.07, "resnet50_8": 1.94, "vit_b_16_8": 2.29, "bert_base_8x128": 2.98}
@@ -20,15 +23,21 @@ GRAPHS_PART = 0.95  # of max-autotune with CUDA graphs
 LINK_PART, WARM_MS, COLD_S, MEMORY_TIMES = 0.8, 80, 1.5, 1.1
 NO_BANDWIDTH = ("sort", "top_50")  # compared with Inductor alone
 CONTESTANTS = ("henry", "inductor", "eager", "default", "max-autotune", "profile")
-PARTS = {"kernels": ["kernels", "inductor"], "models": ["models"], "host": ["host"], "profile": ["profile"]}  # and their files
+PARTS = {"kernels": ["kernels", "inductor"], "models": ["models"], "host": ["host"], "tuning": ["tuning"], "picks": ["picks"], "profile": ["profile"]}  # and their files
 NONE, FAILED = "not measured", "failed"
 BY_HAND = "## Which commit"  # from this heading on, a page is written by hand
 
 HOST_US = {"one kernel": 1, "chain of 20": 3}  # above the same launches by the driver alone
 
 
+TUNE_S, PRODUCT_GAIN, SAME_GAIN = 15, 1.05, 0.995  # a gain of 1 within what is printed
+PICKS_PART, PICKS_LIMIT = 0.95, 1.05
+
+NAMES = ("title", "model", "host", "tuning")
+
+
 def name_of(entry):
-    return entry.get("title") or entry.get("model") or entry["host"]
+    return next((entry[key] for key in NAMES if key in entry), None) or " ".join(map(str, picks.key(entry)))
 
 
 def merged(old, new):
@@ -177,6 +186,30 @@ def host_figures(lines):
             yield f"{name}: us of a call with copies, {behind}", "", number(line["call_us"] - turns["bare_call_us"]), True
 
 
+def tuning_figures(lines):
+    products = [line for line in lines if "gain" in line]
+    if products:
+        least, mean = min(line["gain"] for line in products), math.exp(statistics.mean(math.log(line["gain"]) for line in products))
+        yield f"{len(products)} products, tuned, times the first of the heuristic: the least", "1", number(least), least >= SAME_GAIN
+        yield f"{len(products)} products, tuned, times the first of the heuristic: geometric mean", f"{PRODUCT_GAIN}", number(mean), mean >= PRODUCT_GAIN
+    for line in (line for line in lines if "seconds" in line):
+        yield f"{line['tuning']}, s, tuning", f"{TUNE_S}", number(line["seconds"], ".1f"), line["seconds"] <= TUNE_S
+        yield f"{line['tuning']}, timed calls of a second tuning", "0", str(line["again_calls"]), line["again_calls"] == 0
+
+
+def judged(lines):
+    return [row for row in map(picks.judge, lines) if row]
+
+
+def picks_figures(lines):
+    rows = judged(lines)
+    for field, what, asked in (("tuned", "the best of what a tuning times", PICKS_PART), ("own", "the form without a measurement", None)):
+        of_field = [row for row in rows if row[field]]
+        if of_field:
+            reached = sum(picks.ratio(row, field) <= PICKS_LIMIT for row in of_field) / len(of_field)
+            yield f"{what}, of {len(of_field)} kernels: within 5 % of the best of all forms", number(asked), number(reached), asked is None or reached >= asked
+
+
 # --- the tables behind them ---
 
 
@@ -257,6 +290,24 @@ def host_table(lines):
                      "a call with copies", "torch.compile", "with waiting"], rows)
 
 
+def tuning_text(line):
+    """A line for whoever watches."""
+    if "gain" in line:
+        return f"{line['tuning']} {line['function']}: {line['own_us']:.1f} us, tuned {line['pick_us']:.1f} ({line['gain']:.3f}), {line['pick']} of {line['ways']}"
+    return f"{line['tuning']}: {line['seconds']:.1f} s, {line['kernels']} kernels and calls{'' if line['is_complete'] else ', not all'}; again {line['again_s']:.1f} s, {line['again_calls']} timed calls"
+
+
+def tuning_table(lines):
+    rows = [[line["tuning"].replace("x", ", "), line["function"], number(line["own_us"], ".1f"), number(line["pick_us"], ".1f"), number(line["gain"]), line["pick"], line["ways"]] for line in lines if "gain" in line]
+    return markdown(["product (m, n, k)", "and", "first of the heuristic, us", "tuned, us", "times as fast", "picked", "of ways"], rows)
+
+
+def picks_table(lines):
+    """Cells in which the form without a measurement is behind."""
+    rows = [[*row["cell"][:2], row["best"]["form"], row["own"]["form"], number(picks.ratio(row, "own")), number(picks.ratio(row, "tuned") if row["tuned"] else None)] for row in judged(lines) if picks.ratio(row, "own") > PICKS_LIMIT]
+    return markdown(["kernel", "sizes", "best form", "without a measurement", "times as long", "the best of a tuning's"], rows)
+
+
 def failures(lines):
     for line in lines:
         for key, text in line.items():
@@ -265,11 +316,11 @@ def failures(lines):
 
 
 def figures(parts):
-    return [*kernel_figures(*parts["kernels"]), *model_figures(*parts["models"]), *host_figures(parts["host"][1])]
+    return [*kernel_figures(*parts["kernels"]), *model_figures(*parts["models"]), *host_figures(parts["host"][1]), *tuning_figures(parts["tuning"][1]), *picks_figures(parts["picks"][1])]
 
 
 def page(parts):
-    kernels, models, host, profiles = (parts[name][1] for name in ("kernels", "models", "host", "profile"))
+    kernels, models, host, tuning, cells, profiles = (parts[name][1] for name in ("kernels", "models", "host", "tuning", "picks", "profile"))
     yield "# Results on a GPU\n"
     yield "Made by `make bench-gpu` (bench/README.md says how each is measured). Runs:\n"
     for h in (head for heads, _ in parts.values() for head in heads):
@@ -289,6 +340,10 @@ def page(parts):
         yield "## Where the time of a run goes\n\n" + profile_table(profiles)
     if host:
         yield "## Host time\n\n" + host_table(host)
+    if tuning:
+        yield "## Tuned products, bf16\n\n" + tuning_table(tuning)
+    if cells:
+        yield "## Softmax and norms, bf16: where the form without a measurement is more than 5 % behind the best\n\n" + picks_table(cells)
     failed = [text for _, lines in parts.values() for text in failures(lines)]
     if failed:
         yield "## Failed\n\n" + "\n".join(failed) + "\n"

@@ -1,24 +1,29 @@
 /* picks.c: what the model of costs guesses, against the best of all forms, timed in turns.
  *
- *     bench_picks [--threads N] [--budget MS] [--predict] [--part K/N] [NAME-PART]
+ *     bench_picks [--device DEVICE] [--threads N] [--budget MS] [--predict] [--part K/N] [NAME-PART]
  *
- * Each cell is a kernel at one set of sizes: all forms that may be chosen for it
- * (kernel/cpu_choice.h) race (henry/bench.h). One JSON object a cell on stdout, with each form's
- * name, time expected and time over that of the fastest. --predict: only what is expected; nothing
- * is compiled. `picks.py` makes the table. Sizes are literals, as in a program whose sizes are
- * known. */
+ * Each cell is a kernel at one set of sizes: all forms that may be chosen for it (of a CPU
+ * kernel/cpu_choice.h, of another device the planner's list) race (henry/bench.h). One JSON object
+ * a cell on stdout, with each form's name, time expected and time over that of the fastest, and
+ * whether a tuning would time it. --predict: only what is expected; nothing is compiled.
+ * `picks.py` makes the table. Sizes are literals, as in a program whose sizes are known. Kernels
+ * and sizes for a GPU (--device cuda) are others than those for a CPU. */
 #include "base/log.h"
 #include "bench/picks_print.h"
 #include "bench/picks_subjects.h"
-#include "driver/forms.h"
-#include "driver/variants.h"
+#include "driver/tuning.h"
 #include "kernel/plan_cpu.h"
+#include "kernel/plan_gpu.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+enum { FORMS_MAX = HN_CPU_CHOICES_MAX };
+_Static_assert((int)FORMS_MAX >= (int)HN_GPU_PLANS_MAX, "a cell has room for all forms");
+
 typedef struct settings {
+    const char *target; /* NULL: the CPU of this machine */
     uint32_t threads;
     int64_t budget_ns;
     bool predicts;
@@ -36,7 +41,7 @@ typedef struct subject {
 } subject;
 
 static hn_status subject_begin(const settings *s, const char *text, subject *x) {
-    *x = (subject){.options = {.threads = (int)s->threads}};
+    *x = (subject){.options = {.threads = (int)s->threads, .target = s->target}};
     hn_arena_init(&x->arena);
     hn_driver_init(&x->d, &x->options, s->service);
     HN_TRY(hn_scope_create(s->service, &x->d.scope));
@@ -57,53 +62,94 @@ static void subject_end(subject *x) {
 /* ---- a cell ---- */
 
 typedef struct cell {
-    hn_cpu_variant variants[HN_CPU_CHOICES_MAX];
-    hn_form *forms[HN_CPU_CHOICES_MAX];
+    hn_form *forms[FORMS_MAX]; /* the one that is expected to be the fastest in front */
+    hn_form_name names[FORMS_MAX];
     uint32_t count;
-    const char *own; /* the parameters of what the planner makes by itself */
-    const char *own_kind;
+    hn_form_name own; /* what the planner makes by itself */
 } cell;
 
-static hn_status list_forms(const settings *s, subject *x, const hn_kernel *kernel, cell *c) {
+static hn_status add_form(subject *x, hn_form *form, double ns, cell *c) {
+    form->cost.ns = ns;
+    c->forms[c->count] = form;
+    return hn_variant_name(form, &x->d.arena, &c->names[c->count++]);
+}
+
+static hn_status list_cpu(const settings *s, subject *x, const hn_kernel *kernel, cell *c) {
     const hn_target *t = &x->d.levels[0].target;
-    hn_form *own;
-    HN_TRY(hn_cpu_variants(x->d.program, kernel, t->vector_bytes, t->cpu, s->threads, &x->d.arena,
-                           c->variants, &c->count));
-    for (uint32_t k = 0; k < c->count; k++)
-        HN_TRY(hn_form_plan_cpu_as(x->d.program, kernel, t->vector_bytes, t->cpu,
-                                   &c->variants[k].choice, &x->d.arena, &x->d.arena, &c->forms[k]));
-    HN_TRY(hn_form_plan_cpu(x->d.program, kernel, t->vector_bytes, t->cpu, &x->d.arena, &x->d.arena,
-                            &own));
-    c->own = own->parameters;
-    c->own_kind = own->shape;
+    hn_arena *arena = &x->d.arena;
+    hn_cpu_variant all[HN_CPU_CHOICES_MAX];
+    uint32_t count;
+    HN_TRY(hn_cpu_variants(x->d.program, kernel, t->vector_bytes, t->cpu, s->threads, arena, all,
+                           &count));
+    for (uint32_t k = 0; k < count; k++) {
+        hn_form *form;
+        HN_TRY(hn_form_plan_cpu_as(x->d.program, kernel, t->vector_bytes, t->cpu, &all[k].choice,
+                                   arena, arena, &form));
+        HN_TRY(add_form(x, form, all[k].ns, c));
+    }
     return NULL;
 }
 
-static bool is_own(const cell *c, uint32_t k) {
-    return strcmp(c->forms[k]->parameters, c->own) == 0 &&
-           strcmp(c->forms[k]->shape, c->own_kind) == 0;
+static hn_status list_planned(subject *x, const hn_kernel *kernel, cell *c) {
+    const hn_target *t = &x->d.levels[0].target;
+    hn_arena *arena = &x->d.arena;
+    hn_form *forms[HN_GPU_PLANS_MAX];
+    uint32_t count;
+    HN_TRY(t->kind->plan(x->d.program, kernel, t, HN_GPU_PLANS_MAX, arena, arena, forms, &count));
+    for (uint32_t k = 0; k < count; k++) HN_TRY(add_form(x, forms[k], forms[k]->cost.ns, c));
+    return NULL;
 }
 
-enum { AGAIN_MAX = 3 };
+static hn_status list_forms(const settings *s, subject *x, const hn_kernel *kernel, cell *c) {
+    const hn_variants_of of = {
+        .program = x->d.program, .kernel = kernel, .target = &x->d.levels[0].target};
+    hn_variant own;
+    HN_TRY(s->target ? list_planned(x, kernel, c) : list_cpu(s, x, kernel, c));
+    HN_TRY(hn_variant_planned(&of, &x->d.arena, &own));
+    c->own = own.name;
+    return NULL;
+}
 
-/* The best form of a race, the guess and the planner's own: each once. */
+static bool is_own(const cell *c, uint32_t k) { return hn_form_name_eq(&c->names[k], &c->own); }
+
+/* Whether a tuning lets it race. */
+static bool is_tuned(const cell *c, uint32_t k) {
+    return k < HN_TUNE_FORMS_MOST &&
+           c->forms[k]->cost.ns <= HN_TUNE_FORMS_MARGIN * c->forms[0]->cost.ns;
+}
+
+enum { AGAIN_MAX = 4 };
+
+/* The best form of a race, the best of those that a tuning times, the guess and the planner's own:
+ * each once. */
 static uint32_t list_again(const cell *c, const hn_bench_report *report, uint32_t out[AGAIN_MAX]) {
-    uint32_t best = 0, count = 0;
+    uint32_t best = FORMS_MAX, tuned = FORMS_MAX, count = 0;
     for (uint32_t k = 0; k < c->count; k++) {
-        const hn_bench_result *r = &report->results[k], *b = &report->results[best];
-        if (r->state != HN_BENCH_DROPPED && (b->state == HN_BENCH_DROPPED || r->ratio < b->ratio))
-            best = k;
+        const hn_bench_result *r = &report->results[k];
+        if (r->state == HN_BENCH_DROPPED) continue;
+        if (best == FORMS_MAX || r->ratio < report->results[best].ratio) best = k;
+        if (is_tuned(c, k) && (tuned == FORMS_MAX || r->ratio < report->results[tuned].ratio))
+            tuned = k;
     }
-    out[count++] = best;
-    if (best != 0) out[count++] = 0;
-    for (uint32_t k = 1; k < c->count; k++)
-        if (k != best && is_own(c, k)) out[count++] = k;
+    for (uint32_t k = 0; k < c->count; k++)
+        if (k == best || k == tuned || !k || is_own(c, k)) out[count++] = k;
     return count;
 }
 
 static void print_form(const cell *c, uint32_t k) {
-    printf("{\"form\": \"%s %s\"", hn_cpu_form_name(c->variants[k].choice.form),
-           c->forms[k]->parameters);
+    const hn_form_name *name = &c->names[k];
+    printf("{\"form\": \"" HN_STR_FMT " " HN_STR_FMT "\"", HN_STR_ARG(name->name),
+           HN_STR_ARG(name->parameters));
+}
+
+static hn_forms_options options_of(const settings *s, const subject *x, const hn_form *const *forms,
+                                   uint32_t count, const hn_bench_options *bench) {
+    const hn_target *t = &x->d.levels[0].target;
+    return (hn_forms_options){.forms = forms,
+                              .count = count,
+                              .device = {.kind = t->kind->device, .number = t->device},
+                              .threads = (int)s->threads,
+                              .bench = bench};
 }
 
 /* Of a race of many forms the winner is also the luckiest: those that are compared race again. */
@@ -115,8 +161,7 @@ static hn_status race_again(const settings *s, subject *x, const hn_kernel *kern
     const hn_bench_options bench = {.budget_ns = s->budget_ns, .noise = 0.01};
     hn_bench_report *report = NULL;
     for (uint32_t k = 0; k < count; k++) forms[k] = c->forms[numbers[k]];
-    const hn_forms_options options = {
-        .forms = forms, .count = count, .threads = (int)s->threads, .bench = &bench};
+    const hn_forms_options options = options_of(s, x, forms, count, &bench);
     if (count == 1) return NULL;
     HN_TRY(hn_forms_bench(&x->d, &x->d.levels[0].target, kernel, &options, &report));
     for (uint32_t k = 0; k < count; k++) {
@@ -135,8 +180,8 @@ static void print_cell(const char *name, const char *sizes, uint32_t step, const
     for (uint32_t k = 0; k < c->count; k++) {
         if (k) printf(", ");
         print_form(c, k);
-        printf(", \"own\": %s, \"expected\": %.1f", is_own(c, k) ? "true" : "false",
-               c->variants[k].ns);
+        printf(", \"own\": %s, \"tuned\": %s, \"expected\": %.1f", is_own(c, k) ? "true" : "false",
+               is_tuned(c, k) ? "true" : "false", c->forms[k]->cost.ns);
         if (report) picks_print_time(&report->results[k]);
         else printf("}");
     }
@@ -149,10 +194,8 @@ static hn_status run_kernel(const settings *s, subject *x, uint32_t step, const 
     hn_bench_report *report = NULL;
     cell c = {.count = 0};
     HN_TRY(list_forms(s, x, kernel, &c));
-    const hn_forms_options options = {.forms = (const hn_form *const *)c.forms,
-                                      .count = c.count,
-                                      .threads = (int)s->threads,
-                                      .bench = &bench};
+    const hn_forms_options options =
+        options_of(s, x, (const hn_form *const *)c.forms, c.count, &bench);
     if (!s->predicts && c.count > 1)
         HN_TRY(hn_forms_bench(&x->d, &x->d.levels[0].target, kernel, &options, &report));
     print_cell(name, sizes, step, &c, report);
@@ -209,14 +252,15 @@ static int report(hn_status status, const char *name) {
 }
 
 static int run_all(const settings *s) {
+    const picks_cells *cells = s->target ? &picks_of_gpu : &picks_of_cpu;
     int failed = 0;
     uint32_t number = 0;
-    for (uint32_t k = 0; k < picks_subject_count; k++)
-        for (uint32_t n = 0; n < picks_size_count; n++) {
-            const picks_subject *graph = &picks_subjects[k];
+    for (uint32_t k = 0; k < cells->subject_count; k++)
+        for (uint32_t n = 0; n < cells->size_count; n++) {
+            const picks_subject *graph = &cells->subjects[k];
             if (s->name && !strstr(graph->name, s->name)) continue;
             if (number++ % s->parts != s->part) continue;
-            failed |= report(run_subject(s, graph, &picks_sizes[n]), graph->name);
+            failed |= report(run_subject(s, graph, &cells->sizes[n]), graph->name);
         }
     return failed;
 }
@@ -225,6 +269,7 @@ static settings read_settings(int count, char **words) {
     settings s = {.threads = 1, .budget_ns = 1000000000, .parts = 1};
     for (int k = 1; k < count; k++) {
         if (strcmp(words[k], "--predict") == 0) s.predicts = true;
+        else if (strcmp(words[k], "--device") == 0 && k + 1 < count) s.target = words[++k];
         else if (strcmp(words[k], "--threads") == 0 && k + 1 < count)
             s.threads = (uint32_t)atoi(words[++k]);
         else if (strcmp(words[k], "--budget") == 0 && k + 1 < count)
@@ -238,8 +283,8 @@ static settings read_settings(int count, char **words) {
 
 int main(int count, char **words) {
     settings s = read_settings(count, words);
-    if (report(hn_service_create(&(hn_service_options){.threads = 2}, &s.service), "service"))
-        return 1;
+    if (s.target && strcmp(s.target, "cpu") == 0) s.target = NULL;
+    if (report(hn_service_create(NULL, &s.service), "service")) return 1;
     const int failed = run_all(&s);
     hn_service_destroy(s.service);
     return failed;

@@ -5,8 +5,8 @@
 
 A file is what bench_picks or bench_picks_calls prints. With --expected, the times that the model expects are those of
 another run (`bench_picks --predict`), so that a change of the model is judged by times that were taken before. The
-first guess is the form with the least expected time; `own` is what is made without a measurement. Without --all only
-cells whose guess is more than 5 % behind are listed."""
+first guess is the form with the least expected time; `own` is what is made without a measurement; `tuned` is the best
+of those that a tuning times. Without --all only cells whose guess is more than 5 % behind are listed."""
 import argparse
 import json
 import sys
@@ -42,7 +42,9 @@ def judge(cell):
     expected = [form for form in timed if form["expected"]]
     own = next((form for form in timed if form["own"]), None)
     guess = min(expected, key=lambda form: form["expected"]) if expected else own or timed[0]
-    return {"cell": key(cell), "again": cell.get("again", []), "best": best, "guess": guess, "own": own or guess, "worst": max(timed, key=lambda form: form["ratio"])}
+    tuned = min((form for form in timed if form.get("tuned")), key=lambda form: form["ratio"], default=None)
+    worst = max(timed, key=lambda form: form["ratio"])
+    return {"cell": key(cell), "again": cell.get("again", []), "best": best, "guess": guess, "own": own or guess, "tuned": tuned, "worst": worst}
 
 
 def ratio(row, field):
@@ -87,6 +89,9 @@ def main():
     print()
     print_shares("first guess of the model", rows, "guess")
     print_shares("without a measurement", rows, "own")
+    tuned = [row for row in rows if row["tuned"]]
+    if tuned:
+        print_shares("the best of what a tuning times", tuned, "tuned")
     changes = {}
     for row in rows:
         changes.setdefault((row["cell"][0], row["cell"][2]), set()).add(row["best"]["form"].split(" grain=")[0])

@@ -12,7 +12,7 @@
 #define XHR                 XH "  input user %w : bf16[C] \"w\"\n"
 #define SQUARES             "  %q = mul(%x, %x)\n  %m = aten.mean.dim(%q, [1], true) : f32[R, 1]\n"
 
-const picks_subject picks_subjects[] = {
+static const picks_subject subjects[] = {
     {"softmax", GRAPH(X, "  %y = aten._softmax.default(%x, -1, false) : f32[R, C]\n")},
     {"log_softmax", GRAPH(X, "  %y = aten._log_softmax.default(%x, -1, false) : f32[R, C]\n")},
     {"softmax bf16", GRAPH(XH, "  %y = aten._softmax.default(%x, -1, false) : bf16[R, C]\n")},
@@ -79,9 +79,53 @@ const picks_subject picks_subjects[] = {
     {"cumsum", GRAPH(X, "  %y = cumsum(%x, dim=1)\n")},
     {"where", GRAPH(X2 "  input user %m : bool[R, C] \"m\"\n", "  %y = where(%m, %x, %b)\n")},
 };
-const uint32_t picks_subject_count = sizeof picks_subjects / sizeof *picks_subjects;
 
-const picks_size picks_sizes[] = {
+static const picks_size sizes[] = {
     {32, 48}, {512, 384}, {7, 30011}, {20011, 12}, {2048, 2048}, {4096, 4096},
 };
-const uint32_t picks_size_count = sizeof picks_sizes / sizeof *picks_sizes;
+
+/* Softmax and norms, forward and backward; statistics of rows are f32. */
+#define OUT(name)  "  output user %" name " \"" name "\"\n"
+#define XHD        XH "  input user %d : bf16[R, C] \"d\"\n"
+#define XHDR       XHD "  input user %w : bf16[C] \"w\"\n  input user %r : f32[R, 1] \"r\"\n"
+#define WIDE(f, x) "  %" f " = aten._to_copy.default(%" x ", dtype=f32) : f32[R, C]\n"
+
+static const picks_subject gpu_subjects[] = {
+    {"softmax", GRAPH(XH, "  %y = aten._softmax.default(%x, -1, false) : bf16[R, C]\n")},
+    {"layer_norm",
+     GRAPH(XHR, "  %y = aten.layer_norm.default(%x, [C], %w, %w, 1e-05, false) : bf16[R, C]\n")},
+    {"rms_norm", GRAPH(XHR, "  %y = aten.rms_norm.default(%x, [C], %w, 1e-05) : bf16[R, C]\n")},
+    {"softmax backward",
+     GRAPH(XHD, "  %y = aten._softmax_backward_data.default(%d, %x, -1, bf16) : bf16[R, C]\n")},
+    {"layer_norm backward",
+     GRAPH(XHDR "  input user %m : f32[R, 1] \"m\"\n",
+           "  %y, %g, %b = aten.native_layer_norm_backward.default(%d, %x, [C], %m, %r, %w, %w, "
+           "[1, 1, 1]) : bf16[R, C], bf16[C], bf16[C]\n" OUT("g") OUT("b"))},
+    {"rms_norm backward",
+     GRAPH(XHDR,
+           WIDE("xf", "x") WIDE("df", "d") "  %n = aten.mul.Tensor(%xf, %r) : f32[R, C]\n"
+                                           "  %e = aten.mul.Tensor(%df, %w) : f32[R, C]\n"
+                                           "  %p = aten.mul.Tensor(%e, %n) : f32[R, C]\n"
+                                           "  %m = aten.mean.dim(%p, [1], true) : f32[R, 1]\n"
+                                           "  %q = aten.mul.Tensor(%n, %m) : f32[R, C]\n"
+                                           "  %s = aten.sub.Tensor(%e, %q) : f32[R, C]\n"
+                                           "  %z = aten.mul.Tensor(%s, %r) : f32[R, C]\n"
+                                           "  %y = aten._to_copy.default(%z, dtype=bf16) : "
+                                           "bf16[R, C]\n"
+                                           "  %t = aten.mul.Tensor(%df, %n) : f32[R, C]\n"
+                                           "  %u = aten.sum.dim_IntList(%t, [0], false) : f32[C]\n"
+                                           "  %g = aten._to_copy.default(%u, dtype=bf16) : bf16[C]"
+                                           "\n" OUT("g"))},
+};
+
+/* Rows for 4, 32 and 128 MiB of bf16: within the second cache of an H200, and beyond it. */
+#define CELL(bits, columns)                                                                        \
+    { (1 << (bits)) / (columns), columns }
+#define CELLS(columns) CELL(21, columns), CELL(24, columns), CELL(26, columns)
+
+static const picks_size gpu_sizes[] = {CELLS(128),  CELLS(512),   CELLS(2048),
+                                       CELLS(8192), CELLS(32768), CELLS(131072)};
+
+#define COUNT(list) (sizeof(list) / sizeof *(list))
+const picks_cells picks_of_cpu = {subjects, COUNT(subjects), sizes, COUNT(sizes)},
+                  picks_of_gpu = {gpu_subjects, COUNT(gpu_subjects), gpu_sizes, COUNT(gpu_sizes)};

@@ -13,9 +13,13 @@ typedef struct picks_size {
     int64_t rows, columns;
 } picks_size;
 
-extern const picks_subject picks_subjects[];
-extern const uint32_t picks_subject_count;
-extern const picks_size picks_sizes[];
-extern const uint32_t picks_size_count;
+typedef struct picks_cells {
+    const picks_subject *subjects;
+    uint32_t subject_count;
+    const picks_size *sizes;
+    uint32_t size_count;
+} picks_cells;
+
+extern const picks_cells picks_of_cpu, picks_of_gpu;
 
 #endif

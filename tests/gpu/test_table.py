@@ -55,6 +55,24 @@ def host():
         "launches": 1, "launch_ns": 3050, "bare_launch_ns": 2990, "launch_above_ns": 50, "call_us": 8.9, "bare_call_us": 8.0, "call_above_us": 0.9, "apart_above_us": 1.2}}
 
 
+def tuning():
+    yield {"what": "tuning"} | RUN
+    yield {"tuning": "64x32x16", "function": "gelu", "own_us": 11.0, "pick_us": 10.0, "gain": 1.1, "pick": "library candidate=3", "ways": 8}
+    yield {"tuning": "16x32x64", "function": "bias", "own_us": 10.0, "pick_us": 10.0, "gain": 1.0, "pick": "own", "ways": 8}
+    yield {"tuning": "gpt2_4x256", "seconds": 14.5, "kernels": 9, "is_complete": True, "again_s": 0.9, "again_calls": 3}
+
+
+def cell(step, own, tuned):
+    """A kernel in three forms: the best, the one that it has without tuning, and the best that a tuning times."""
+    forms = [("rows a=1", 1.0, False, False, 9.0), ("rows a=2", own, True, False, 7.0), ("rows a=3", tuned, False, True, 8.0)]
+    return {"kernel": "softmax", "sizes": "64 x 128", "step": step, "forms": [{"form": name, "ratio": ratio, "own": is_own, "tuned": is_tuned, "expected": ns} for name, ratio, is_own, is_tuned, ns in forms]}
+
+
+def picks():
+    yield cell(0, 1.2, 1.02)
+    yield cell(1, 1.01, 1.04)
+
+
 def profile():
     yield {"what": "profile", "big_copy_gbs": 1000} | RUN
     yield {"model": "gpt2_4x256", "big_copy_gbs": 1000, "profile": {"device_us": 300.0, "steps": [{"name": "k", "origin": "mul", "calls": 2, "us": 300.0, "bytes": 150_000_000}]}}
@@ -81,6 +99,12 @@ EXPECTED = [
     ("resnet50_8", gpu_table.NONE, False),
     ("one kernel, on abc1234: ns", "50", True),
     ("one kernel, on abc1234: us of a call with tensors on the device", "0.90", True),
+    ("2 products, tuned, times the first of the heuristic: the least", "1.00", True),
+    ("2 products, tuned, times the first of the heuristic: geometric mean", "1.05", False),
+    ("gpt2_4x256, s, tuning", "14.5", True),
+    ("gpt2_4x256, timed calls of a second tuning", "3", False),
+    ("the best of what a tuning times, of 2 kernels", "1.00", True),
+    ("the form without a measurement, of 2 kernels", "0.50", True),
 ]
 
 # What was not run is neither reached nor missed, nor has it failed.
@@ -92,6 +116,8 @@ IN_PAGE = [
     f"| {BROKEN} | 256 | failed |",
     f"| {BROKEN}, part of the copy bandwidth | 0.92 | failed | **no** |",
     "- 2026-01-01 00:00, commit abc1234, ",
+    "| 64, 32, 16 | gelu | 11.0 | 10.0 | 1.10 | library candidate=3 | 8 |",
+    "| softmax | 64 x 128 | rows a=1 | rows a=2 | 1.20 | 1.02 |",
 ]
 
 
@@ -106,7 +132,7 @@ def differences(found):
 
 def main():
     folder = pathlib.Path(sys.argv[1])
-    for name, lines in (("kernels", kernels), ("inductor", inductor), ("models", models), ("host", host), ("profile", profile)):
+    for name, lines in (("kernels", kernels), ("inductor", inductor), ("models", models), ("host", host), ("tuning", tuning), ("picks", picks), ("profile", profile)):
         (folder / f"gpu_{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines()))
     parts = {name: gpu_table.load([folder], files) for name, files in gpu_table.PARTS.items()}
     wrong = list(differences(gpu_table.figures(parts)))
