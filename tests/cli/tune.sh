@@ -29,14 +29,14 @@ grep -cE '"how":"(timed|descent)"' tuning.json
 "$HENRY" cache why model.hnir --threads 1 | sed 's/program [0-9a-f]*/program KEY/; s/([0-9a-f]*)/(DIGEST)/'
 "$HENRY" cache why model.hnir --threads 2 | grep 'total.*another device' | sed 's/([0-9a-f]*)/(DIGEST)/'
 # Another form for the same work.
-grep joined tuning.json | grep -o '"form":"[^"]*"' | head -2 | sed 's/.*:"//; s/"$//' >forms
+grep joined tuning.json | grep -o '"form":"[^"]*","parameters":"[^"]*"' | head -2 | cut -d'"' -f4,8 --output-delimiter=' ' >forms
 number=0
 while read -r form; do
     number=$((number + 1))
     sed "/joined/"'!d;s/"pick":"[^"]*"/"pick":"'"$form"'"/' tuning.json >$number.json
     "$HENRY" compile model.hnir --threads 1 --tuning $number.json --emit c >$number.c
     "$HENRY" compile model.hnir --threads 1 --tuning $number.json -o $number.hnb -q
-    "$HENRY" inspect $number.hnb | grep -cF "tuning 'joined' {}: $form "
+    "$HENRY" inspect $number.hnb | grep -cF "tuning 'joined' {}: $form,"
 done <forms
 cmp -s 1.c 2.c || echo "two forms"
 "$HENRY" compile model.hnir --threads 1 --tuning none -o plain.hnb -q
