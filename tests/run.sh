@@ -147,7 +147,7 @@ each_model() {
     fi
 }
 
-# Kernels as OpenCL C, on PoCL. Of the operator cases every 20th, and 132 random graphs; HENRY_TEST_ALL=1, as `make stress` sets it:
+# Kernels as OpenCL C, on PoCL. Of the operator cases every 40th, and 80 random graphs; HENRY_TEST_ALL=1, as `make stress` sets it:
 # all cases and 3,000 graphs, three quarters of an hour.
 suite_opencl() {
     need_opencl
@@ -160,9 +160,9 @@ suite_opencl() {
         share_graphs "$build" 2000 --kernels --batch 16
         share_graphs "$build" 1000 --contractions --kernels --batch 16
     else
-        for k in $(seq 0 $((jobs - 1))); do echo "$build/run_cases --part $((20 * k))/$((20 * jobs)) --kernels"; done | run_programs
-        share_graphs "$build" 100 --kernels --batch 16
-        share_graphs "$build" 32 --contractions --kernels --batch 16
+        for k in $(seq 0 $((jobs - 1))); do echo "$build/run_cases --part $((40 * k))/$((40 * jobs)) --kernels"; done | run_programs
+        share_graphs "$build" 64 --kernels --batch 16
+        share_graphs "$build" 16 --contractions --kernels --batch 16
     fi
 }
 
@@ -170,7 +170,7 @@ suite_opencl() {
 # there. Samples as of OpenCL.
 suite_cuda() {
     need_nvrtc
-    local every=20 graphs=100
+    local every=40 graphs=64
     [ "${HENRY_TEST_ALL:-}" ] && every=1 graphs=2000
     {
         # The longest one first: it is one process.
@@ -196,11 +196,11 @@ suite_devices() {
     {
         echo tests/devices/run.sh
         echo tests/devices/run.sh opencl _imaginary
-        for k in $(seq 0 $((jobs - 1))); do echo "$build/run_cases --part $((k * 97))/$((97 * jobs)) --compiled --target opencl"; done
+        for k in $(seq 0 $((jobs - 1))); do echo "$build/run_cases --part $((k * 193))/$((193 * jobs)) --compiled --target opencl"; done
     } | run_programs
-    share_graphs "$build" 20 --target opencl
-    share_graphs "$build" 20 --shared --target opencl
-    share_graphs "$build" 20 --pieces --target opencl
+    share_graphs "$build" 10 --target opencl
+    share_graphs "$build" 10 --shared --target opencl
+    share_graphs "$build" 10 --pieces --target opencl
     share_graphs "$build" 2 --loops --target opencl
 }
 

@@ -434,10 +434,46 @@ typedef struct work {
     void *workspace;
 } work;
 
-static double element(const operand *o, const int64_t *at) {
+static int64_t place_of(const operand *o, const int64_t *at) {
     int64_t sum = 0;
     for (int d = 0; d < DIMS_MAX; d++) sum += (o->sizes[d] == 1 ? 0 : at[d]) * o->strides[d];
-    return standin_load(o->type, o->at, sum);
+    return sum;
+}
+
+static double element(const operand *o, const int64_t *at) {
+    return standin_load(o->type, o->at, place_of(o, at));
+}
+
+/* Of one row of taps. Places outside count as 0. */
+static double sum_of_row(const work *w, const int64_t *from, const int64_t *tap, int64_t first) {
+    const operand *x = &w->of[1], *k = &w->of[2];
+    const int64_t at_x = place_of(x, from), at_k = place_of(k, tap);
+    double sum = 0;
+    for (int64_t t = 0; t < k->sizes[4]; t++) {
+        const int64_t column = first + t * w->dilation[2];
+        if (column < 0 || column >= x->sizes[4]) continue;
+        sum += standin_load(x->type, x->at, at_x + column * x->strides[4]) *
+               standin_load(k->type, k->at, at_k + t * k->strides[4]);
+    }
+    return sum;
+}
+
+/* Of one channel. */
+static double sum_of_taps(const work *w, const int64_t *at, int64_t channel, int64_t c) {
+    const operand *x = &w->of[1], *k = &w->of[2];
+    const int64_t *stride = w->stride, *pad = w->pad, *dilation = w->dilation;
+    int64_t from[DIMS_MAX] = {at[0], channel}, tap[DIMS_MAX] = {at[1], c};
+    double sum = 0;
+    for (tap[2] = 0; tap[2] < k->sizes[2]; tap[2]++) {
+        from[2] = at[2] * stride[0] - pad[0] + tap[2] * dilation[0];
+        if (from[2] < 0 || from[2] >= x->sizes[2]) continue;
+        for (tap[3] = 0; tap[3] < k->sizes[3]; tap[3]++) {
+            from[3] = at[3] * stride[1] - pad[1] + tap[3] * dilation[1];
+            if (from[3] < 0 || from[3] >= x->sizes[3]) continue;
+            sum += sum_of_row(w, from, tap, at[4] * stride[2] - pad[2]);
+        }
+    }
+    return sum;
 }
 
 static double sum_of(const work *w, const int64_t *at) {
@@ -445,18 +481,7 @@ static double sum_of(const work *w, const int64_t *at) {
     const int64_t group = at[1] / (y->sizes[1] / (x->sizes[1] / k->sizes[1]));
     double sum = 0;
     for (int64_t c = 0; c < k->sizes[1]; c++)
-        for (int64_t t = 0; t < k->sizes[2] * k->sizes[3] * k->sizes[4]; t++) {
-            const int64_t tap[3] = {t / (k->sizes[3] * k->sizes[4]), t / k->sizes[4] % k->sizes[3],
-                                    t % k->sizes[4]};
-            int64_t from[DIMS_MAX] = {at[0], group * k->sizes[1] + c};
-            bool inside = true;
-            for (int s = 0; s < 3; s++) {
-                from[2 + s] = at[2 + s] * w->stride[s] - w->pad[s] + tap[s] * w->dilation[s];
-                inside = inside && from[2 + s] >= 0 && from[2 + s] < x->sizes[2 + s];
-            }
-            const int64_t of_k[DIMS_MAX] = {at[1], c, tap[0], tap[1], tap[2]};
-            if (inside) sum += element(x, from) * element(k, of_k);
-        }
+        sum += sum_of_taps(w, at, group * k->sizes[1] + c, c);
     return sum;
 }
 
