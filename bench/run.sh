@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # `make bench`: measures, prints the table of figures and keeps it in bench/RESULTS.md.
 #
-#     bench/run.sh [PART]...         kernels steps variants threads bundle service cache startup peers norms fusion roofline tuning optimizer report picks debugger; default: all of them, then the table
+#     bench/run.sh [PART]...         kernels steps variants threads bundle service cache startup peers norms fusion roofline tuning tuning_sizes optimizer report picks debugger; default: all of them, then the table
 #
 # The peers and the exported models need PyTorch and ONNX Runtime: HENRY_BENCH_PYTHON names a Python that has them;
 # otherwise a virtual environment is made below build/bench (gigabytes, once). HENRY_BENCH_MODELS names a folder for the
@@ -12,10 +12,10 @@ cd "$(dirname "$0")/.."
 build=${BUILD:-$PWD/build}
 work=$build/bench
 models=${HENRY_BENCH_MODELS:-$work/models}
-parts=${*:-kernels steps variants threads bundle service cache startup peers norms fusion roofline tuning optimizer report picks debugger}
+parts=${*:-kernels steps variants threads bundle service cache startup peers norms fusion roofline tuning tuning_sizes optimizer report picks debugger}
 mkdir -p "$work"
 for part in $parts; do
-    case $part in kernels | steps | variants | threads | bundle | service | cache | startup | peers | norms | fusion | roofline | tuning | optimizer | report | picks | debugger) ;; *) sed -n '2,4s/^# \{0,1\}//p' "$0" >&2; exit 2 ;; esac
+    case $part in kernels | steps | variants | threads | bundle | service | cache | startup | peers | norms | fusion | roofline | tuning | tuning_sizes | optimizer | report | picks | debugger) ;; *) sed -n '2,4s/^# \{0,1\}//p' "$0" >&2; exit 2 ;; esac
 done
 
 # Figures of a warm start are of this run, not of a cache that grew before it.
@@ -91,6 +91,11 @@ bench_roofline() {
 bench_tuning() {
     "$python" bench/tuning.py --henry "$build/henry" -o "$work/tuning.jsonl" \
         "$models"/{gpt2_124m,bert_base,resnet50,vit_b_16,mobilenet_v3_large,llama_8x1024}/model.pt2 >"$work/tuning.txt"
+}
+
+bench_tuning_sizes() {
+    find_python
+    "$python" bench/tuning_sizes.py --henry "$build/henry" -o "$work/tuning_sizes.jsonl" >"$work/tuning_sizes.txt"
 }
 
 # AdamW for the parameters of GPT-2 124M: 4 GB of tensors.

@@ -20,7 +20,7 @@ import picks
 
 FILES = {"kernels": "kernels.jsonl", "ceilings": "ceilings.jsonl", "steps": "steps.json", "variants": "variants.json", "threads": "threads.json", "bundle": "bundle.json",
          "service": "service.json", "cache": "cache.jsonl", "startup": "startup.json", "peers": "peers.jsonl", "norms": "norms.jsonl", "fusion": "fusion.jsonl",
-         "roofline": "roofline.json", "tuning": "tuning.jsonl", "optimizer": "optimizer.json", "report": "report.json", "debugger": "debugger.json", "picks": "picks.jsonl", "picks_calls": "picks_calls.jsonl"}
+         "roofline": "roofline.json", "tuning": "tuning.jsonl", "tuning_sizes": "tuning_sizes.jsonl", "optimizer": "optimizer.json", "report": "report.json", "debugger": "debugger.json", "picks": "picks.jsonl", "picks_calls": "picks_calls.jsonl"}
 PICKS = {"picks": "kernels", "picks_calls": "products, convolutions and attention"}
 PEERS = {"onnx": "ONNX Runtime", "compile": "torch.compile", "eager": "PyTorch eager"}
 IN_CACHE = ["softmax", "layer_norm", "silu(a*b+c)", "sum of rows", "sum of columns"]
@@ -202,8 +202,15 @@ def tuning_figures(tuning):
     yield "picks of two tunings that are certainly over 5 % apart", "0", far, far == 0
 
 
+def tuning_sizes_figures(products):
+    for is_hint, asked, what in ((True, 1.05, "that were hints"), (False, 1.10, "at which nothing was timed")):
+        worst = max((p for p in products if p["is_hint"] == is_hint), key=lambda p: p["ratio"])
+        name = f"products of dynamic rows in units of ones made for the number, at numbers {what}, at most ({worst['layer']}, {worst['rows']} rows, exported at {worst['exported']})"
+        yield name, f"{asked:.2f}", f"{worst['ratio']:.3f}", worst["ratio"] <= asked
+
+
 def figures(results):
-    for name, function in (("startup", startup_figures), ("kernels", kernel_figures), ("ceilings", ceiling_figures), ("steps", step_figures), ("variants", variant_figures), ("threads", thread_figures), ("bundle", bundle_figures), ("service", service_figures), ("peers", peer_figures), ("norms", norm_figures), ("fusion", fusion_figures), ("tuning", tuning_figures), ("optimizer", optimizer_figures), ("report", report_figures), ("debugger", debugger_figures)):
+    for name, function in (("startup", startup_figures), ("kernels", kernel_figures), ("ceilings", ceiling_figures), ("steps", step_figures), ("variants", variant_figures), ("threads", thread_figures), ("bundle", bundle_figures), ("service", service_figures), ("peers", peer_figures), ("norms", norm_figures), ("fusion", fusion_figures), ("tuning", tuning_figures), ("tuning_sizes", tuning_sizes_figures), ("optimizer", optimizer_figures), ("report", report_figures), ("debugger", debugger_figures)):
         if results[name]:
             yield from ((what, asked, got, reached_text(asked, reached)) for what, asked, got, reached in function(results[name]))
 
@@ -333,6 +340,11 @@ def picks_tables(cells_of):
     return text + ("\n" + markdown(["first guesses that are behind", "best form", "first guess", "times as long"], behind) if behind else "")
 
 
+def tuning_sizes_table(products):
+    rows = [[p["layer"], p["exported"], p["rows"], f"{p['dynamic_ms']:.3f}", f"{p['own_ms']:.3f}", f"{p['ratio']:.3f}", f"{p['ratio_from']:.3f}", f"{p['ratio_to']:.3f}"] for p in products]
+    return markdown(["linear layer, milliseconds", "exported at", "rows", "dynamic", "own", "ratio", "from", "to"], rows)
+
+
 # --- the page ---
 
 
@@ -377,6 +389,8 @@ def page(results, versions):
         yield "## Hits of the graph cache\n\n" + cache_table(results["cache"])
     if results["kernels"]:
         yield "## Generated kernels\n\n" + kernels_table(results["kernels"])
+    if results["tuning_sizes"]:
+        yield "## Products of dynamic rows beside ones made for each number of rows, both tuned\n\n" + tuning_sizes_table(results["tuning_sizes"])
     timed = {name: results[name] for name in PICKS if results[name]}
     if timed:
         yield "## Forms that are picked without a measurement\n\n" + picks_tables(timed)

@@ -54,19 +54,19 @@ def compare(first, second):
     return differ, far
 
 
-def times_of(henry, bundles, cache):
-    text = call([henry, "bench", *bundles, "--json"], cache)
+def times_of(henry, bundles, cache, more):
+    text = call([henry, "bench", *bundles, "--json", *more], cache)
     return [model["timings_ms"]["median"] for model in json.loads(text)["models"]]
 
 
-def turns(henry, plain, tuned, rounds, cache):
-    """Rounds of (untuned, tuned), ms."""
+def turns(henry, first, second, rounds, cache, more=()):
+    """Rounds of (first, second), ms. `more`: further arguments of `henry bench`."""
     out = []
     for number in range(rounds):
         if number % 2:
-            out.append(tuple(reversed(times_of(henry, [tuned, plain], cache))))
+            out.append(tuple(reversed(times_of(henry, [second, first], cache, more))))
         else:
-            out.append(tuple(times_of(henry, [plain, tuned], cache)))
+            out.append(tuple(times_of(henry, [first, second], cache, more)))
     return out
 
 

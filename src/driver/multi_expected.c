@@ -186,13 +186,19 @@ static double most_behind(const expecter *x) {
     return most;
 }
 
+/* What counts as a gain at least. On a GPU each form costs the compiler a text, so what is less
+ * than launching the kernel takes is not worth one: it would be a form for a few elements. */
+static double least_gain_ns(const expecter *x) {
+    return is_cpu(x) ? 0 : x->of->target->gpu->launch_ns;
+}
+
 /* What a candidate gains over those that were taken, over all sizes: logarithms of what is more
  * than the margin. */
 static double gain_of(const expecter *x, uint32_t number) {
     double gain = 0;
     for (uint32_t k = 0; k < x->sizes.count; k++) {
-        const double ratio = taken_at(x, k) / ns_of(x, k, number);
-        if (ratio > 1 + margin) gain += log(ratio);
+        const double taken = taken_at(x, k), ns = ns_of(x, k, number);
+        if (taken > ns * (1 + margin) && taken - ns >= least_gain_ns(x)) gain += log(taken / ns);
     }
     return gain;
 }

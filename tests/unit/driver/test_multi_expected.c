@@ -12,7 +12,9 @@
 #define SUM(dim) "%y = sum(%x, dims=[" dim "], keepdim=false)\n output user %y \"y\""
 
 static const char sum_of_rows[] = INPUT SUM("1"), sum_of_columns[] = INPUT SUM("0"),
-                  static_sum[] = "input user %x : f32[512, 1000] \"x\"\n " SUM("1");
+                  static_sum[] = "input user %x : f32[512, 1000] \"x\"\n " SUM("1"),
+                  add_to_rows[] = INPUT
+    "input user %z : f32[s1] \"z\"\n %y = add(%x, %z)\n output user %y \"y\"";
 
 static const hn_kernel_code *code_of(const scheduled *m) { return m->d.levels[0].step_kernels; }
 
@@ -98,6 +100,7 @@ TEST(others_have_one_form) {
     EXPECT_INT(count_variants(static_sum, &host), 0);
     EXPECT_INT(count_variants(sum_of_rows, &near), 0); /* sizes that are alike */
     EXPECT_INT(count_variants(static_sum, &gpu), 0);
+    EXPECT_INT(count_variants(add_to_rows, &gpu), 0); /* only a few elements would gain */
 }
 
 /* Sizes that are named, and no others. */
