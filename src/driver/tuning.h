@@ -112,8 +112,8 @@ void hn_tune_race_wait(hn_tune_job *job);
  * there is time. Entries get their times; job->pick is the fastest, job->found how it was found. */
 hn_status hn_tune_race_run(hn_driver *d, hn_tune_job *job, int64_t budget_ns) HN_MUST_USE;
 /* Once more the pick against entry 0, which is made without a measurement: at another time, so that
- * what disturbed the first race does not decide. Entry 0 becomes the pick where it is not certainly
- * slower. */
+ * what disturbed the first race does not decide. Entry 0 becomes the pick where it is not slower by
+ * two per cent. */
 hn_status hn_tune_race_confirm(hn_driver *d, hn_tune_job *job, int64_t budget_ns) HN_MUST_USE;
 /* What that takes at least; 0: nothing is to be confirmed. */
 int64_t hn_tune_confirm_ns(const hn_tune_job *job);

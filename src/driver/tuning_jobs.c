@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { SHARE_LEAST = 1000 }; /* kernels are timed that take one part of so many of a run */
+
 /* Equal kernels, of which the same sizes are expected. */
 typedef struct equals_key {
     uint32_t level;
@@ -211,6 +213,19 @@ static hn_status add_job(listing *x, hn_tune_kernel *kernel, uint32_t sample, hn
     return NULL;
 }
 
+/* Kernels that take a thousandth of a run are not timed: what they could gain is nothing, and a
+ * form of so short a kernel wins by noise. */
+static void leave_out_short(const hn_tune_jobs *jobs) {
+    double all_ns = 0;
+    for (uint32_t k = 0; k < jobs->count; k++)
+        if (!jobs->items[k]->sample) all_ns += jobs->items[k]->kernel->predicted_ns;
+    for (uint32_t k = 0; k < jobs->count; k++) {
+        hn_tune_job *job = jobs->items[k];
+        if (!*job->why && job->kernel->predicted_ns < all_ns / SHARE_LEAST)
+            job->why = "it takes less than 0.1 % of a run by the model of costs";
+    }
+}
+
 /* Sizes of a kernel are in an order that covers all of them: so none is timed twice as finely as
  * another one, whatever the sizes at which it takes longest. */
 static int by_share(const void *a, const void *b) {
@@ -233,6 +248,7 @@ hn_status hn_tune_jobs_list(hn_driver *d, hn_tune_jobs *out) {
         for (uint32_t s = 0; s < samples || !s; s++)
             HN_TRY(add_job(&x, x.kernels.items[k], s, out));
     }
+    leave_out_short(out);
     if (out->count) qsort(out->items, out->count, sizeof(hn_tune_job *), by_share);
     return NULL;
 }

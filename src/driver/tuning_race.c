@@ -6,6 +6,7 @@
 #include "driver/tuning.h"
 
 #include "base/trace.h"
+#include "kernel/plan_cpu.h"
 #include "tune/descent.h"
 
 #include <math.h>
@@ -20,6 +21,8 @@ enum {
 };
 /* Neighbours that are expected to take more times as long as the fastest are not looked at. */
 #define NEIGHBOURS_MARGIN 1.3
+/* What has won certainly once, and takes at most so much of the other's time again, has won. */
+#define AGAIN_SHARE 0.98
 
 typedef struct hn_tune_race {
     const hn_driver *d;
@@ -178,7 +181,41 @@ static bool is_known(const hn_tune_job *job, const hn_form_name *name) {
     return false;
 }
 
-/* Forms that cannot be had are no neighbours. */
+/* How many threads share out the iterations: all that the grain of a form of a CPU comes to
+ * (runtime/bound.c). */
+static int64_t parts_of(const hn_tune_job *job, const hn_form *form) {
+    const int64_t chunks = hn_sym_hint(form->sym, hn_form_grid(form), 1) / form->grain,
+                  threads = job->kernel->t.of.threads;
+    return chunks < 2 ? 1 : chunks < threads ? chunks : threads;
+}
+
+static hn_status is_but_for_grain(hn_driver *d, const hn_tune_job *job, const hn_variant *a,
+                                  const hn_variant *b, bool *out) {
+    hn_cpu_choice x, y;
+    HN_TRY(hn_variant_choice(&job->kernel->t.of, &a->name, &d->arena, &x));
+    HN_TRY(hn_variant_choice(&job->kernel->t.of, &b->name, &d->arena, &y));
+    x.grain = y.grain;
+    *out = hn_cpu_choice_eq(&x, &y) && parts_of(job, a->form) == parts_of(job, b->form);
+    return NULL;
+}
+
+/* Whether an entry is the same kernel for as many threads. Such forms take the same time, and what
+ * tells them apart in a race is noise. */
+static hn_status is_known_run(hn_driver *d, const hn_tune_job *job, const hn_variant *v,
+                              bool *out) {
+    const hn_ref_sizes sizes = hn_variant_sizes_at(&job->kernel->sizes, job->sample);
+    hn_status status = NULL;
+    hn_variant_hints was;
+    *out = false;
+    if (!job->kernel->t.of.target->cpu) return NULL;
+    HN_TRY(hn_variant_hints_begin(d->sym, &sizes, &was));
+    for (uint32_t k = 0; k < job->entries.count && !*out && !status; k++)
+        status = is_but_for_grain(d, job, v, &job->entries.items[k].v, out);
+    hn_variant_hints_end(&was);
+    return status;
+}
+
+/* Forms that cannot be had are no neighbours, nor are those that run as another entry does. */
 static hn_status make_neighbour(hn_driver *d, const hn_tune_job *job, const hn_form_name *name,
                                 hn_variant *out, bool *out_found) {
     const hn_ref_sizes sizes = hn_variant_sizes_at(&job->kernel->sizes, job->sample);
@@ -186,6 +223,11 @@ static hn_status make_neighbour(hn_driver *d, const hn_tune_job *job, const hn_f
     if (!status) status = hn_variant_cost(&job->kernel->t.of, name, &sizes, &out->ns);
     const hn_code code = hn_status_code(status);
     *out_found = !status;
+    if (!status) {
+        bool is_run;
+        HN_TRY(is_known_run(d, job, out, &is_run));
+        *out_found = !is_run;
+    }
     if (code != HN_NOT_FOUND && code != HN_INVALID_ARGUMENT) return status;
     hn_status_free(status);
     return NULL;
@@ -309,6 +351,13 @@ static void go_back(hn_tune_job *job) {
     job->pick = 0;
 }
 
+static bool has_won_again(const hn_bench_report *report) {
+    const hn_bench_result *first = &report->results[0], *pick = &report->results[1];
+    if (report->winner == 1) return true;
+    return first->state != HN_BENCH_DROPPED && pick->state != HN_BENCH_DROPPED &&
+           pick->ratio < AGAIN_SHARE * first->ratio;
+}
+
 hn_status hn_tune_race_confirm(hn_driver *d, hn_tune_job *job, int64_t budget_ns) {
     const uint32_t both[] = {0, job->pick};
     hn_bench_report *report = NULL;
@@ -317,7 +366,7 @@ hn_status hn_tune_race_confirm(hn_driver *d, hn_tune_job *job, int64_t budget_ns
     hn_status status = race_forms(d, job, race, budget_ns, &report);
     hn_forms_race_end(race->race);
     if (!status) job->timed_calls += report->timed_calls;
-    if (!status && race->entries[report->winner] == 0) go_back(job);
+    if (!status && !has_won_again(report)) go_back(job);
     hn_bench_report_destroy(report);
     return status;
 }
