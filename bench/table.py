@@ -351,7 +351,7 @@ def tuning_sizes_table(products):
 def parts():
     """The parts of run.sh, as it tells them."""
     text = (pathlib.Path(__file__).parent / "run.sh").read_text()
-    return re.search(r"\[PART\]\.\.\. +([a-z ]+);", text)[1].split()
+    return re.search(r"\[PART\]\.\.\. +([a-z_ ]+);", text)[1].split()
 
 
 
