@@ -480,8 +480,7 @@ static double sum_of(const work *w, const int64_t *at) {
     const operand *x = &w->of[1], *k = &w->of[2], *y = &w->of[0];
     const int64_t group = at[1] / (y->sizes[1] / (x->sizes[1] / k->sizes[1]));
     double sum = 0;
-    for (int64_t c = 0; c < k->sizes[1]; c++)
-        sum += sum_of_taps(w, at, group * k->sizes[1] + c, c);
+    for (int64_t c = 0; c < k->sizes[1]; c++) sum += sum_of_taps(w, at, group * k->sizes[1] + c, c);
     return sum;
 }
 

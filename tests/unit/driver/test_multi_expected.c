@@ -14,7 +14,7 @@
 static const char sum_of_rows[] = INPUT SUM("1"), sum_of_columns[] = INPUT SUM("0"),
                   static_sum[] = "input user %x : f32[512, 1000] \"x\"\n " SUM("1"),
                   add_to_rows[] = INPUT
-    "input user %z : f32[s1] \"z\"\n %y = add(%x, %z)\n output user %y \"y\"";
+                  "input user %z : f32[s1] \"z\"\n %y = add(%x, %z)\n output user %y \"y\"";
 
 static const hn_kernel_code *code_of(const scheduled *m) { return m->d.levels[0].step_kernels; }
 
