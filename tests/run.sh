@@ -246,9 +246,9 @@ wrappers() {
     share_wrappers 60 --plant
     share_wrappers 60 --pool combined --donate --plant
 }
-# 1,000 graphs, of those with contractions 64, and 100 for each lower level; with HENRY_TEST_ALL=1 2,000, 4,000 and 200, 20 minutes.
+# 500 graphs, of those with contractions 64, and 50 for each lower level; with HENRY_TEST_ALL=1 2,000, 4,000 and 200, 20 minutes.
 suite_graphs() {
-    local graphs=1000 contractions=64 lower=100
+    local graphs=500 contractions=64 lower=50
     [ "${HENRY_TEST_ALL:-}" ] && graphs=2000 contractions=4000 lower=200
     { # Graphs that meet each rewrite: of a fixed range, in one process each, since what is met is counted there.
         echo "$build/run_forms 0 200 --rewrites"
