@@ -107,12 +107,24 @@ def row(r):
     )
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+def parser_of(doc):
+    """The options that programs which tune have in common."""
+    parser = argparse.ArgumentParser(description=doc.split("\n")[0])
     parser.add_argument("--henry", required=True)
     parser.add_argument("-o", "--output")
     parser.add_argument("--budget", default="30s")
     parser.add_argument("--rounds", type=int, default=5)
+    return parser
+
+
+def keep(results, output):
+    """Writes a line a result, if there is a file to write."""
+    if output:
+        pathlib.Path(output).write_text("".join(json.dumps(result) + "\n" for result in results))
+
+
+def main():
+    parser = parser_of(__doc__)
     parser.add_argument("models", nargs="+", type=pathlib.Path)
     options = parser.parse_args()
     print(HEAD)
@@ -121,8 +133,7 @@ def main():
         with tempfile.TemporaryDirectory() as folder:
             results.append(measure(options, path, pathlib.Path(folder)))
         print(row(results[-1]), flush=True)
-    if options.output:
-        pathlib.Path(options.output).write_text("".join(json.dumps(result) + "\n" for result in results))
+    keep(results, options.output)
 
 
 if __name__ == "__main__":

@@ -7,8 +7,6 @@ For each of these numbers, and for 1000, at which the first two were not timed, 
 number, and tuned. Both run as bundles, in turns (tuning.py). The figure is the time of the first in units of the second.
 """
 
-import argparse
-import json
 import pathlib
 import statistics
 import tempfile
@@ -16,7 +14,7 @@ import tempfile
 import numpy
 import torch
 
-from tuning import call, turns
+from tuning import call, keep, parser_of, turns
 
 LAYERS = ((768, 3072), (3072, 768), (1024, 4096))
 EXPORTED = (64, 4096)
@@ -78,12 +76,7 @@ def row(r):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--henry", required=True)
-    parser.add_argument("-o", "--output")
-    parser.add_argument("--budget", default="30s")
-    parser.add_argument("--rounds", type=int, default=5)
-    options = parser.parse_args()
+    options = parser_of(__doc__).parse_args()
     print(HEAD)
     results = []
     for sizes in LAYERS:
@@ -91,8 +84,7 @@ def main():
             for result in measure(options, sizes, pathlib.Path(folder)):
                 results.append(result)
                 print(row(result), flush=True)
-    if options.output:
-        pathlib.Path(options.output).write_text("".join(json.dumps(result) + "\n" for result in results))
+    keep(results, options.output)
 
 
 if __name__ == "__main__":

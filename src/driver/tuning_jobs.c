@@ -213,15 +213,19 @@ static hn_status add_job(listing *x, hn_tune_kernel *kernel, uint32_t sample, hn
     return NULL;
 }
 
-/* Kernels that take a thousandth of a run are not timed: what they could gain is nothing, and a
- * form of so short a kernel wins by noise. */
-static void leave_out_short(const hn_tune_jobs *jobs) {
+/* Of one level: kernels that take a thousandth of a run are not timed. What they could gain is
+ * nothing, and a form of so short a kernel wins by noise. Where sizes differ from call to call, the
+ * share does, too. */
+static void leave_out_short(const hn_tune_jobs *jobs, const hn_driver_level *level) {
     double all_ns = 0;
     for (uint32_t k = 0; k < jobs->count; k++)
-        if (!jobs->items[k]->sample) all_ns += jobs->items[k]->kernel->predicted_ns;
+        if (jobs->items[k]->kernel->level == level && !jobs->items[k]->sample)
+            all_ns += jobs->items[k]->kernel->predicted_ns;
     for (uint32_t k = 0; k < jobs->count; k++) {
         hn_tune_job *job = jobs->items[k];
-        if (!*job->why && job->kernel->predicted_ns < all_ns / SHARE_LEAST)
+        const hn_tune_kernel *kernel = job->kernel;
+        if (!*job->why && kernel->level == level && !kernel->t.id.symbol_count &&
+            kernel->predicted_ns < all_ns / SHARE_LEAST)
             job->why = "it takes less than 0.1 % of a run by the model of costs";
     }
 }
@@ -248,7 +252,7 @@ hn_status hn_tune_jobs_list(hn_driver *d, hn_tune_jobs *out) {
         for (uint32_t s = 0; s < samples || !s; s++)
             HN_TRY(add_job(&x, x.kernels.items[k], s, out));
     }
-    leave_out_short(out);
+    for (uint32_t l = 0; l < d->level_count; l++) leave_out_short(out, &d->levels[l]);
     if (out->count) qsort(out->items, out->count, sizeof(hn_tune_job *), by_share);
     return NULL;
 }

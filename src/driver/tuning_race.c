@@ -215,7 +215,7 @@ static hn_status is_known_run(hn_driver *d, const hn_tune_job *job, const hn_var
     return status;
 }
 
-/* Forms that cannot be had are no neighbours, nor are those that run as another entry does. */
+/* Forms that cannot be had are no neighbours. */
 static hn_status make_neighbour(hn_driver *d, const hn_tune_job *job, const hn_form_name *name,
                                 hn_variant *out, bool *out_found) {
     const hn_ref_sizes sizes = hn_variant_sizes_at(&job->kernel->sizes, job->sample);
@@ -223,17 +223,13 @@ static hn_status make_neighbour(hn_driver *d, const hn_tune_job *job, const hn_f
     if (!status) status = hn_variant_cost(&job->kernel->t.of, name, &sizes, &out->ns);
     const hn_code code = hn_status_code(status);
     *out_found = !status;
-    if (!status) {
-        bool is_run;
-        HN_TRY(is_known_run(d, job, out, &is_run));
-        *out_found = !is_run;
-    }
     if (code != HN_NOT_FOUND && code != HN_INVALID_ARGUMENT) return status;
     hn_status_free(status);
     return NULL;
 }
 
-/* Those of entry `from`, the ones that are expected to be the fastest first. */
+/* Those of entry `from` that run as no entry does, the ones that are expected to be the fastest
+ * first. */
 static hn_status list_neighbours(hn_driver *d, const hn_tune_job *job, uint32_t from,
                                  uint32_t radius, uint32_t most, hn_variant *out,
                                  uint32_t *out_count) {
@@ -244,11 +240,13 @@ static hn_status list_neighbours(hn_driver *d, const hn_tune_job *job, uint32_t 
     HN_TRY(hn_variants_around(&job->kernel->t.of, &e->v.name, radius, &d->arena, &names, &count));
     for (uint32_t k = 0; k < count; k++) {
         hn_variant v;
-        bool found;
+        bool found, is_run;
         uint32_t at = *out_count;
         if (is_known(job, &names[k])) continue;
         HN_TRY(make_neighbour(d, job, &names[k], &v, &found));
         if (!found || v.ns > e->v.ns * NEIGHBOURS_MARGIN) continue;
+        HN_TRY(is_known_run(d, job, &v, &is_run));
+        if (is_run) continue;
         for (; at > 0 && out[at - 1].ns > v.ns; at--)
             if (at < most) out[at] = out[at - 1];
         if (at < most) out[at] = v;
