@@ -44,8 +44,10 @@ static uint32_t count_loops(const hn_program *p) {
 static hn_status lower(hn_driver *d) {
     const hn_target_kind *kind = d->levels[0].target.kind;
     d->stats.nodes = d->graph->nodes.count - 1;
-    HN_TRY(hn_lower(d->graph, kind->limits->operations, hn_driver_limit(d), &d->arena, &d->scratch,
-                    &d->program));
+    const hn_lower_options options = {.operations = kind->limits->operations,
+                                      .limit = hn_driver_limit(d),
+                                      .deterministic = HN_OPT(&d->options, deterministic)};
+    HN_TRY(hn_lower(d->graph, &options, &d->arena, &d->scratch, &d->program));
     hn_program_set_device(d->program, kind->device);
     HN_TRY(hn_program_verify(d->program));
     hn_driver_dump_program(d, "lower");

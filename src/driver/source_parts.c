@@ -49,6 +49,7 @@ static bool matmul(const call *c) { return is(c, HN_EXTERN_MATMUL) || grouped(c)
 static bool sort(const call *c) { return is(c, HN_EXTERN_SORT) || is(c, HN_EXTERN_TOPK); }
 static bool nonzero(const call *c) { return is(c, HN_EXTERN_NONZERO); }
 static bool nms(const call *c) { return is(c, HN_EXTERN_NMS); }
+static bool combine(const call *c) { return is(c, HN_EXTERN_COMBINE_SORTED); }
 static bool half(const call *c) {
     return has_dtype(c, HN_DTYPE_F16) || has_dtype(c, HN_DTYPE_BF16);
 }
@@ -140,6 +141,7 @@ static const struct {
     {"lib/ops/cpu/sort/sort", "SORT", sort},
     {"lib/ops/cpu/sort/nonzero", "NONZERO", nonzero},
     {"lib/ops/cpu/sort/nms", "NMS", nms},
+    {"lib/ops/cpu/sort/combine", "COMBINE", combine},
 };
 enum { PART_COUNT = sizeof parts / sizeof *parts };
 

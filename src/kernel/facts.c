@@ -103,6 +103,7 @@ static bool pays_to_align(double flops, uint32_t launches, double copied_bytes) 
  * bias as well. */
 static const hn_operations nvidia_operations = {
     .chooses_pieces = true,
+    .sorts_scatters = true,
     .of = {
         [HN_EXTERN_MATMUL] = {.dtypes = NARROW_FLOATS | 1u << HN_DTYPE_F64,
                               .epilogues = 1u << HN_EPILOGUE_RELU,
@@ -132,6 +133,7 @@ static const hn_operations nvidia_operations = {
         [HN_EXTERN_NONZERO] = {.dtypes = UINT32_MAX},
         [HN_EXTERN_GROUPED_MATMUL] = {.dtypes = NARROW_FLOATS | 1u << HN_DTYPE_F64},
         [HN_EXTERN_NMS] = {.dtypes = 1u << HN_DTYPE_F32 | 1u << HN_DTYPE_F64},
+        [HN_EXTERN_COMBINE_SORTED] = {.dtypes = UINT32_MAX},
     }};
 
 /* Of NVIDIA's. Shared memory of a group is what a text may declare. Bandwidths are some 9/10 of the

@@ -173,6 +173,13 @@ static hn_quantity nms(counter *c) {
     return times(c, hn_quantity_int(8), times(c, n, n));
 }
 
+/* What is combined, at least once a value. */
+static hn_quantity combine_sorted(counter *c) {
+    const hn_quantity places = size_at(c, HN_COMBINE_PLACES), n = size_at(c, HN_COMBINE_N);
+    for (uint32_t k = 0; k < 5; k++) add_operand(c, k, k < 2 ? places : n);
+    return n;
+}
+
 static hn_quantity count(counter *c) {
     switch (c->call->kind) {
     case HN_EXTERN_MATMUL: return matmul(c);
@@ -184,6 +191,7 @@ static hn_quantity count(counter *c) {
     case HN_EXTERN_NONZERO: return nonzero(c);
     case HN_EXTERN_GROUPED_MATMUL: return grouped_matmul(c);
     case HN_EXTERN_NMS: return nms(c);
+    case HN_EXTERN_COMBINE_SORTED: return combine_sorted(c);
     default: return (hn_quantity){0};
     }
 }

@@ -34,6 +34,7 @@ hn_status lower_subgraph_init(lower *l, lower *outer, hn_graph *graph, const hn_
                  .zero = outer->zero,
                  .one = outer->one,
                  .operations = outer->operations,
+                 .deterministic = outer->deterministic,
                  .origin = outer->origin,
                  .is_branch = true,
                  .root = outer->root};

@@ -35,7 +35,8 @@ typedef struct lower {
     bool *channels_last;
     hn_expr zero, one;
     hn_map sums;                     /* of index.c: hash of (offset, indices, strides) -> the sum */
-    const hn_operations *operations; /* of hn_lower */
+    const hn_operations *operations; /* of hn_lower_options */
+    bool deterministic;              /* likewise */
     uint32_t origin;                 /* of the node being lowered, in the outermost graph */
     hn_graph *root;                  /* the outermost graph */
     bool is_branch;                  /* a subgraph: every node has the origin of the conditional */
@@ -198,7 +199,7 @@ hn_status lower_call_loops(lower *l, hn_extern *call) HN_MUST_USE;
 /* The same for any target. */
 hn_status lower_loops_of(lower *l, hn_extern *call) HN_MUST_USE;
 
-/* nodes.c, cat.c, cond.c, dynamic.c and externs.c: one function per op, found in the table of
+/* nodes.c, scatter.c, cat.c, cond.c, dynamic.c and externs.c: one function per op, found in the table of
  * lower.c */
 typedef hn_status (*lower_fn)(lower *l, const hn_node_info *n);
 /* element-wise, create, pad, gather, index */

@@ -165,12 +165,14 @@ static hn_status add_result(lower *l, uint32_t k) {
     return NULL;
 }
 
-hn_status hn_lower(hn_graph *graph, const hn_operations *operations, hn_limit *limit,
-                   hn_arena *arena, hn_arena *scratch, hn_program **out) {
+hn_status hn_lower(hn_graph *graph, const hn_lower_options *options, hn_arena *arena,
+                   hn_arena *scratch, hn_program **out) {
+    const hn_lower_options own = options ? *options : (hn_lower_options){0};
     lower l = {.g = graph,
                .root = graph,
-               .operations = operations,
-               .limit = limit,
+               .operations = own.operations,
+               .limit = own.limit,
+               .deterministic = own.deterministic,
                .sym = graph->sym,
                .arena = arena,
                .scratch = scratch,

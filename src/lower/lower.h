@@ -11,11 +11,18 @@
 #include "base/limit.h"
 #include "ir/loop.h"
 
-/* `operations`: those that the target has (NULL: none). Other calls get loops beside them, if there
- * are loops for them; nobody would look at those of the operations, which take 3 % of a
- * compilation. `limit`: of its rewrites; NULL: all. Owns: `*out` lives in `arena`; `scratch` may be
- * reset afterwards. Errors: unsupported, naming the node. */
-hn_status hn_lower(hn_graph *graph, const hn_operations *operations, hn_limit *limit,
-                   hn_arena *arena, hn_arena *scratch, hn_program **out) HN_MUST_USE;
+/* What depends on the target and on who compiles. All zero: no operations, all rewrites. */
+typedef struct hn_lower_options {
+    /* Those that the target has (NULL: none). Other calls get loops beside them, if there are loops
+     * for them; nobody would look at those of the operations, which take 3 % of a compilation. */
+    const hn_operations *operations;
+    hn_limit *limit;    /* of its rewrites; NULL: all */
+    bool deterministic; /* scatters give the same bits each time: those of one thread */
+} hn_lower_options;
+
+/* `options`: NULL is all zero. Owns: `*out` lives in `arena`; `scratch` may be reset afterwards.
+ * Errors: unsupported, naming the node. */
+hn_status hn_lower(hn_graph *graph, const hn_lower_options *options, hn_arena *arena,
+                   hn_arena *scratch, hn_program **out) HN_MUST_USE;
 
 #endif

@@ -1,5 +1,5 @@
 /* test_others.c: kernels of operations that no library has (codegen/cuda: sort.c, select.c,
- * grouped.cu), run on the CPU (tests/support/cuda_on_cpu.c), bit for bit against those of the CPU
+ * combine.c, grouped.cu), run on the CPU (tests/support/cuda_on_cpu.c), bit for bit against those of the CPU
  * (src/ops): rows around powers of two, around what a group has room for, and longer; ties, NaNs,
  * zeros of both signs; sizes that are known in the run only. */
 #include "base/compiler.h"
@@ -10,7 +10,7 @@
 #include <math.h>
 
 enum {
-    OPERANDS = 4,
+    OPERANDS = 5,
     GUARD = 64 /* bytes behind each result */,
     PARAMS_MAX = HN_NONZERO_PARAM_COUNT
 };
@@ -341,6 +341,87 @@ TEST(boxes_that_overlap) {
     CHECK_NMS(float, HN_DTYPE_F32, 200, 0.0, 40);
     CHECK_NMS(float, HN_DTYPE_F32, 200, -1.0, 40);
     CHECK_NMS(float, HN_DTYPE_F32, 200, 0.7, 10);
+}
+
+/* ---- combining at sorted places ---- */
+
+/* Numbers of many sizes, so that the order of a sum counts. */
+static void *make_floats(hn_dtype dtype, int64_t count) {
+    const uint32_t size = hn_dtype_facts(dtype)->size_bytes;
+    uint8_t *out = malloc((size_t)(count + 1) * size);
+    uint64_t state = 17;
+    for (int64_t k = 0; k < count; k++) {
+        const uint64_t word = next_word(&state);
+        const double x = ldexp((double)(int64_t)(word >> 40) - 0x7ffff8, (int)(word % 9) - 24);
+        const float f = (float)x;
+        const _Float16 h = (_Float16)f;
+        if (dtype == HN_DTYPE_F64) memcpy(out + k * size, &x, size);
+        else if (dtype == HN_DTYPE_F32) memcpy(out + k * size, &f, size);
+        else if (dtype == HN_DTYPE_F16) memcpy(out + k * size, &h, size);
+        else memcpy(out + k * size, (const uint8_t *)&f + 2, size);
+    }
+    return out;
+}
+
+/* How many values each place gets. */
+typedef enum shares { FEW_EACH, ONE_HAS_ALL, MANY_HERE_AND_THERE } shares;
+
+static int64_t place_of(shares how, int64_t j, int64_t n, int64_t places, uint64_t *state) {
+    if (how == ONE_HAS_ALL) return places / 2;
+    if (how == FEW_EACH) return j * places / n;
+    return next_word(state) % 3 ? j * 5 / n * (places / 5)
+                                : (int64_t)(next_word(state) % (uint64_t)places);
+}
+
+static int ascending(const void *a, const void *b) {
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static void check_combine(hn_dtype dtype, hn_dtype place_dtype, hn_combine_mode mode,
+                          int64_t places, int64_t n, shares how) {
+    operation o = {.kind = HN_EXTERN_COMBINE_SORTED,
+                   .operand_count = 5,
+                   .written = 1,
+                   .param_count = HN_COMBINE_PARAM_COUNT,
+                   .dtypes = {dtype, dtype, place_dtype, HN_DTYPE_I64, dtype},
+                   .elems = {places, places, n, n, n},
+                   .params = {places, n, mode},
+                   .is_dynamic = {true, true}};
+    int64_t *place = malloc((size_t)(n + 1) * sizeof *place),
+            *order = malloc((size_t)(n + 1) * sizeof *order);
+    int32_t *narrow = malloc((size_t)(n + 1) * sizeof *narrow);
+    uint64_t state = (uint64_t)(places + n);
+    for (int64_t j = 0; j < n; j++) place[j] = place_of(how, j, n, places, &state), order[j] = j;
+    qsort(place, (size_t)n, sizeof *place, ascending);
+    for (int64_t j = 0; j < n; j++) {
+        const int64_t other = (int64_t)(next_word(&state) % (uint64_t)n), kept = order[j];
+        order[j] = order[other], order[other] = kept;
+        narrow[j] = (int32_t)place[j];
+    }
+    const bool is_float = hn_dtype_is_float(dtype);
+    void *x = is_float ? make_floats(dtype, places) : make_elements(dtype, places),
+         *values = is_float ? make_floats(dtype, n) : make_elements(dtype, n);
+    const void *const sorted = place_dtype == HN_DTYPE_I32 ? (const void *)narrow : place;
+    EXPECT_INT(check(&o, (const void *const[]){x, sorted, order, values}), 1);
+    free(x), free(values), free(place), free(order), free(narrow);
+}
+
+TEST(combining_at_sorted_places) {
+    static const int64_t sizes[][2] = {{1, 1},     {1, 64},     {1, 65},     {1, 700},
+                                       {0, 0},     {5, 0},      {255, 300},  {256, 256},
+                                       {257, 999}, {1000, 100}, {3000, 9000}};
+    static const hn_dtype floats[] = {HN_DTYPE_F32, HN_DTYPE_F64, HN_DTYPE_F16, HN_DTYPE_BF16};
+    for (size_t k = 0; k < HN_COUNT_OF(sizes); k++)
+        check_combine(HN_DTYPE_F32, k % 2 ? HN_DTYPE_I32 : HN_DTYPE_I64, HN_COMBINE_ADD,
+                      sizes[k][0], sizes[k][1], (shares)(k % 3));
+    check_combine(HN_DTYPE_F32, HN_DTYPE_I32, HN_COMBINE_ADD, 300, 5000, ONE_HAS_ALL);
+    for (size_t d = 0; d < HN_COUNT_OF(floats); d++)
+        for (hn_combine_mode mode = HN_COMBINE_ADD; mode <= HN_COMBINE_MAX; mode++)
+            if (d == 0 || (d + mode) % 2)
+                check_combine(floats[d], HN_DTYPE_I32, mode, 70, 2000, MANY_HERE_AND_THERE);
+    for (size_t d = 0; d < HN_COUNT_OF(dtypes); d += 3)
+        check_combine(dtypes[d], HN_DTYPE_I32, HN_COMBINE_SET, 70, 2000, MANY_HERE_AND_THERE);
 }
 
 /* ---- products by groups ---- */

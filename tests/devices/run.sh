@@ -3,7 +3,7 @@
 #     tests/devices/run.sh [DEVICE [VARIANT]]        default: opencl; also cuda, and cpu to try the script itself
 # VARIANT: of the programs that are run; `_imaginary` has a device of the tests in the place of OpenCL, with operations.
 # First the nine models, with a table of what is left to the CPU: no step, and no copy but those of inputs and outputs. Then
-# conditionals, indices out of bounds, sizes from the data, assertions, state, and bundles.
+# conditionals, indices out of bounds, sizes from the data, assertions, state, scatters in order, and bundles.
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 build=$(realpath "${HENRY_TEST_BUILD:-build}")
@@ -154,6 +154,43 @@ pooled() {
         bad "$name: bytes by mode: none '$none', intermediates '$some', outputs '$outputs', combined '$all'"
     fi
 done
+
+# --- scatters in order: the bits of the CPU ---
+
+# in_order NAME DTYPE PLACES STEP MODE: 30,000 numbers of many sizes go to places that data tells; places are STEP apart.
+in_order() {
+    cat >"$work/in_order.hnir" <<EOF
+graph {
+  input user %nine : i64[] "nine"
+  %from_0 = iota(start=0, step=1, size=30000, dtype=i64)
+  %n = add(%from_0, %nine)
+  %step = full(value=$4, sizes=[], dtype=i64)
+  %places = full(value=$3, sizes=[], dtype=i64)
+  %far = mul(%n, %step)
+  %i = remainder(%far, %places)
+  %thirteen = full(value=13, sizes=[], dtype=i64)
+  %k = remainder(%n, %thirteen)
+  %f = cast(%k, dtype=f32)
+  %square = mul(%f, %f)
+  %fourth = mul(%square, %square)
+  %m = cast(%n, dtype=f32)
+  %root = sqrt(%m)
+  %s = sub(%fourth, %root)
+  %v = cast(%s, dtype=$2)
+  %x = full(value=0, sizes=[$3], dtype=$2)
+  %y = index_put(%x, [%i], %v, mode="$5", wrap=false) at "$1" "m.py:1"
+  output user %y "y"
+}
+EOF
+    "$henry" run "$work/in_order.hnir" -i "$work/nine.npy" --deterministic -d "$work/cpu" -q 2>&1 &&
+        "$henry" run "$work/in_order.hnir" -i "$work/nine.npy" --deterministic -d "$work/device" -q --device "$device" 2>&1
+    if cmp "$work/cpu/output_0.npy" "$work/device/output_0.npy"; then good; else bad "a scatter in order: $*"; fi
+}
+in_order sums f32 1000 7919 add
+in_order rounded_sums bf16 1000 7919 add
+in_order all_at_few_places f64 3 1 add
+in_order the_last_ones_stay f16 5000 7919 set
+in_order greatest f32 700 11 max
 
 # --- bundles ---
 

@@ -127,7 +127,7 @@ static hn_status check_graph(hn_graph *g, hn_arena *arena) {
     hn_status status = NULL;
     for (uint32_t k = 0; !status && hn_driver_pass_name(k); k++)
         status = hn_driver_pass_run(g, hn_driver_pass_name(k), &scratch);
-    if (!status) status = hn_lower(g, NULL, NULL, arena, &scratch, &p);
+    if (!status) status = hn_lower(g, NULL, arena, &scratch, &p);
     if (!status) status = hn_program_verify(p);
     hn_arena_deinit(&scratch);
     return status ? status : check_program(p, arena);

@@ -101,7 +101,7 @@ static hn_status case_loops(void *user, hn_arena *arena, hn_graph *graph,
     hn_arena scratch;
     hn_program *p = NULL;
     hn_arena_init(&scratch);
-    hn_status status = hn_lower(graph, NULL, NULL, arena, &scratch, &p);
+    hn_status status = hn_lower(graph, NULL, arena, &scratch, &p);
     if (!status) status = hn_program_verify(p);
     bool calls = !status && has_loops(p);
     if (!status && calls) status = run_both(arena, p, graph, inputs, input_count, out_outputs);

@@ -108,7 +108,7 @@ static hn_status compile_graph(hn_graph *g, hn_arena *arena, hn_arena *scratch) 
     hn_program *p;
     for (uint32_t k = 0; hn_driver_pass_name(k); k++)
         HN_TRY(hn_driver_pass_run(g, hn_driver_pass_name(k), scratch));
-    HN_TRY(hn_lower(g, NULL, NULL, arena, scratch, &p));
+    HN_TRY(hn_lower(g, NULL, arena, scratch, &p));
     HN_TRY(hn_program_verify(p));
     return print_and_schedule(p, arena, scratch);
 }

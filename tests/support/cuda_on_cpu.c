@@ -3,8 +3,9 @@
  *
  * g++ compiles the text behind a few definitions (cuda_on_cpu.h). Groups run one after the other.
  * Each thread of a group is a coroutine, which lets the others go on where it waits for them: at a
- * barrier, and where threads of a warp exchange registers. They go on in ascending and descending
- * order by turns, so that what a barrier is missing for comes out wrong. Memory is that of the
+ * barrier, and where threads of a warp exchange registers. Who waits for the group goes on when no
+ * warp has anything left to do before it waits, too. They go on in ascending and descending order by
+ * turns, so that what a barrier is missing for comes out wrong. Memory is that of the
  * test, without copies: arguments may be parts of one buffer. The blocks of a cluster run as one
  * group of threads; what each has in shared memory is put back before one of its threads goes on.
  *
@@ -75,8 +76,8 @@ typedef struct group {
     size_t own_bytes;
     void *own; /* where this file goes on */
     void *at[THREADS_MAX];
-    bool is_done[THREADS_MAX];
-    uint32_t exchanges[THREADS_MAX];         /* of each thread so far */
+    bool is_done[THREADS_MAX], waits_for_warp[THREADS_MAX]; /* false: for the group */
+    uint32_t exchanges[THREADS_MAX];                        /* of each thread so far */
     uint64_t exchanged[ROUNDS][THREADS_MAX]; /* what threads of a warp show each other */
     unsigned shown[ROUNDS][THREADS_MAX][WORDS];
     unsigned *thread_number, *block_number; /* threadIdx.x, blockIdx.x */
@@ -87,10 +88,14 @@ typedef struct group {
 
 static group *running;
 
-static void wait_for_others(void) {
+static void wait_here(bool for_warp) {
     group *g = running;
+    g->waits_for_warp[g->now] = for_warp;
     cuda_on_cpu_switch(&g->at[g->now], g->own);
 }
+
+static void wait_for_group(void) { wait_here(false); }
+static void wait_for_warp(void) { wait_here(true); }
 
 /* A thread writes for the next round while others may still read those of the last one. */
 static uint64_t exchange(uint64_t value, uint32_t other, uint32_t mask) {
@@ -99,7 +104,7 @@ static uint64_t exchange(uint64_t value, uint32_t other, uint32_t mask) {
                    rest = g->threads - own / WARP * WARP;
     g->masks_wrongly |= mask != (rest < WARP ? (1u << rest) - 1 : UINT32_MAX);
     g->exchanged[round][own] = value;
-    wait_for_others();
+    wait_for_warp();
     return from / WARP == own / WARP && from < g->threads ? g->exchanged[round][from] : value;
 }
 
@@ -108,7 +113,7 @@ static void show(const unsigned own[WORDS], unsigned shown[WORDS][WARP]) {
     group *g = running;
     const uint32_t round = g->exchanges[g->now]++ % ROUNDS, first = g->now / WARP * WARP;
     memcpy(g->shown[round][g->now], own, sizeof g->shown[round][g->now]);
-    wait_for_others();
+    wait_for_warp();
     for (uint32_t k = 0; k < WARP && first + k < g->threads; k++)
         for (uint32_t w = 0; w < WORDS; w++) shown[w][k] = g->shown[round][first + k][w];
 }
@@ -133,7 +138,7 @@ static void run_thread(void) {
     group *g = running;
     g->call(g->arguments);
     g->is_done[g->now] = true;
-    wait_for_others();
+    wait_for_group();
 }
 
 /* As cuda_on_cpu_switch leaves a stack: six registers, and where to go on. */
@@ -143,15 +148,35 @@ static void begin_thread(group *g, uint32_t k, char *stack) {
     *--top = (void *)(uintptr_t)run_thread;
     for (int r = 0; r < 6; r++) *--top = NULL;
     g->at[k] = top;
-    g->is_done[k] = false;
+    g->is_done[k] = g->waits_for_warp[k] = false;
     g->exchanges[k] = 0;
 }
 
-/* One turn of all threads, up to where each waits. */
+/* Threads that wait for their warps. */
+static uint32_t count_in_warps(const group *g) {
+    uint32_t count = 0;
+    for (uint32_t k = 0; k < g->threads; k++) count += g->waits_for_warp[k];
+    return count;
+}
+
+/* Whether a thread waits for its warp while others of that do not. */
+static bool has_parted_warps(const group *g) {
+    for (uint32_t k = 0; k < g->threads; k++)
+        if (g->waits_for_warp[k] != g->waits_for_warp[k / WARP * WARP]) return true;
+    return false;
+}
+
+/* One turn of all threads, or of those that wait for their warps, up to where each waits. Returns
+ * how many are done. */
 static uint32_t run_turn(group *g, bool descends) {
+    const bool in_warps = count_in_warps(g) > 0;
     uint32_t done = 0;
     for (uint32_t k = 0; k < g->threads; k++) {
         g->now = descends ? g->threads - 1 - k : k;
+        if (in_warps && !g->waits_for_warp[g->now]) {
+            done += g->is_done[g->now];
+            continue;
+        }
         *g->thread_number = g->now % g->block_threads;
         enter_block(g, g->now / g->block_threads);
         cuda_on_cpu_switch(&g->own, g->at[g->now]);
@@ -176,12 +201,17 @@ static hn_status check_memory(const group *g) {
 
 static hn_status run_group(group *g, char *stacks) {
     uint32_t done = 0;
+    bool is_parted = false;
     begin_memory(g);
     for (uint32_t k = 0; k < g->threads; k++) begin_thread(g, k, stacks + (size_t)k * STACK_BYTES);
     running = g;
-    for (bool descends = false; !done; descends = !descends) done = run_turn(g, descends);
+    for (bool descends = false; !is_parted && (!done || count_in_warps(g)); descends = !descends) {
+        done = run_turn(g, descends);
+        is_parted = has_parted_warps(g);
+    }
     if (g->masks_wrongly)
         return HN_ERROR(HN_INTERNAL, "a shuffle is not for the threads that its warp has");
+    if (is_parted) return HN_ERROR(HN_INTERNAL, "threads of a warp wait for others that do not");
     if (done == g->threads) return check_memory(g);
     return HN_ERROR(HN_INTERNAL, "%u threads of %u come to a barrier that the others do not",
                     g->threads - done, g->threads);
@@ -380,7 +410,8 @@ static hn_status compile(const char *source, const char *object) {
 static hn_status load(const char *object, opencl_program *p) {
     p->object = dlopen(object, RTLD_NOW | RTLD_LOCAL);
     if (!p->object) return HN_ERROR(HN_TOOLCHAIN, "%s", dlerror());
-    *(void (**)(void))dlsym(p->object, "cuda_wait") = wait_for_others;
+    *(void (**)(void))dlsym(p->object, "cuda_wait") = wait_for_group;
+    *(void (**)(void))dlsym(p->object, "cuda_wait_in_warp") = wait_for_warp;
     *(uint64_t(**)(uint64_t, uint32_t, uint32_t))dlsym(p->object, "cuda_exchange") = exchange;
     *(void (**)(const unsigned *, unsigned(*)[WARP]))dlsym(p->object, "cuda_show") = show;
     *(const void *(**)(const void *, uint32_t))dlsym(p->object, "cuda_far") = find_far;

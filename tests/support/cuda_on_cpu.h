@@ -24,6 +24,7 @@ struct cuda_number {
 extern "C" {
 cuda_number blockIdx, threadIdx;
 void (*cuda_wait)();
+void (*cuda_wait_in_warp)();
 uint64_t (*cuda_exchange)(uint64_t value, uint32_t other, uint32_t mask);
 /* Shows the other threads of the warp six words, and gets theirs. */
 void (*cuda_show)(const unsigned own[6], unsigned shown[6][32]);
@@ -70,7 +71,16 @@ static inline unsigned __match_any_sync(unsigned mask, unsigned value) {
         same |= (unsigned)(__shfl_xor_sync(mask, value, other) == value) << (lane ^ other);
     return same;
 }
-static inline void __syncwarp() { cuda_wait(); }
+/* Bit k: lane k of the warp says so. */
+static inline unsigned __ballot_sync(unsigned mask, bool says) {
+    const int lane = (int)(threadIdx.x % 32);
+    unsigned all = 0;
+    for (int other = 0; other < 32; other++)
+        all |= (unsigned)__shfl_xor_sync(mask, (int)says, other) << (lane ^ other);
+    return all;
+}
+static inline int __ffs(int x) { return __builtin_ffs(x); }
+static inline void __syncwarp() { cuda_wait_in_warp(); }
 static inline int __popc(unsigned x) { return __builtin_popcount(x); }
 
 /* One thread runs at a time. */

@@ -199,7 +199,7 @@ static hn_status check(runner *r, hn_arena *arena, hn_graph *graph, const hn_ref
     hn_status status =
         hn_program_run_all(arena, p, graph, inputs, input_count, HN_RUN_OPERATIONS, expected);
     if (status) return hn_status_annotate(status, "interpreter of loops");
-    HN_TRY(hn_lower(graph, NULL, NULL, arena, &r->scratch, &p));
+    HN_TRY(hn_lower(graph, NULL, arena, &r->scratch, &p));
     hn_arena_reset(&r->scratch);
     HN_TRY(run_scheduled(r, arena, p, graph, inputs, input_count, actual));
     return hn_outputs_compare(actual, expected, tolerance, graph->outputs.count);

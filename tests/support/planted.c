@@ -127,13 +127,13 @@ static void change_loop(hn_loop *loop) {
 }
 
 /* Of a program in which a concatenation is no memory. */
-hn_status __real_hn_lower(hn_graph *graph, const hn_operations *operations, hn_limit *limit,
-                          hn_arena *arena, hn_arena *scratch, hn_program **out);
-hn_status __wrap_hn_lower(hn_graph *graph, const hn_operations *operations, hn_limit *limit,
-                          hn_arena *arena, hn_arena *scratch, hn_program **out);
-hn_status __wrap_hn_lower(hn_graph *graph, const hn_operations *operations, hn_limit *limit,
-                          hn_arena *arena, hn_arena *scratch, hn_program **out) {
-    HN_TRY(__real_hn_lower(graph, operations, limit, arena, scratch, out));
+hn_status __real_hn_lower(hn_graph *graph, const hn_lower_options *options, hn_arena *arena,
+                          hn_arena *scratch, hn_program **out);
+hn_status __wrap_hn_lower(hn_graph *graph, const hn_lower_options *options, hn_arena *arena,
+                          hn_arena *scratch, hn_program **out);
+hn_status __wrap_hn_lower(hn_graph *graph, const hn_lower_options *options, hn_arena *arena,
+                          hn_arena *scratch, hn_program **out) {
+    HN_TRY(__real_hn_lower(graph, options, arena, scratch, out));
     for (hn_item i = 1; plants("cat") && (*out)->cats_cut && i < (*out)->items.count; i++)
         if ((*out)->items.items[i].kind == HN_ITEM_LOOP) change_loop((*out)->items.items[i].loop);
     return NULL;

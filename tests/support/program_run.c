@@ -379,7 +379,7 @@ hn_status hn_program_of_graph(hn_graph *graph, hn_arena *arena, hn_program **out
     hn_status status = NULL;
     for (uint32_t k = 0; !status && hn_driver_pass_name(k); k++)
         status = hn_driver_pass_run(graph, hn_driver_pass_name(k), &scratch);
-    if (!status) status = hn_lower(graph, NULL, NULL, arena, &scratch, out);
+    if (!status) status = hn_lower(graph, NULL, arena, &scratch, out);
     if (!status) status = hn_program_verify(*out);
     hn_arena_deinit(&scratch);
     return status;

@@ -289,6 +289,7 @@ static hn_status (*const lists[HN_EXTERN_KIND_COUNT])(hn_cuda_list *list) = {
     [HN_EXTERN_NONZERO] = hn_cuda_nonzero,
     [HN_EXTERN_NMS] = hn_cuda_nms,
     [HN_EXTERN_ATTENTION_BACKWARD] = hn_cuda_attention_backward,
+    [HN_EXTERN_COMBINE_SORTED] = hn_cuda_combine_sorted,
 };
 
 hn_status hn_cuda_operation(const hn_program *program, const hn_extern *call, hn_arena *arena,

@@ -62,10 +62,11 @@ void hn_cuda_put_words(hn_strbuf *text, hn_dtype dtype);
 /* What a mask of a dtype (NONE: there is none) makes of a score of attention. */
 void hn_cuda_put_mask(hn_strbuf *text, hn_dtype dtype);
 
-/* The operations of sort.c, select.c and attention_backward.c; `list` is empty and has no words. */
+/* The operations of sort.c, select.c, combine.c and attention_backward.c; `list` is empty and has no words. */
 hn_status hn_cuda_sort(hn_cuda_list *list) HN_MUST_USE;
 hn_status hn_cuda_nonzero(hn_cuda_list *list) HN_MUST_USE;
 hn_status hn_cuda_nms(hn_cuda_list *list) HN_MUST_USE;
+hn_status hn_cuda_combine_sorted(hn_cuda_list *list) HN_MUST_USE;
 hn_status hn_cuda_attention_backward(hn_cuda_list *list) HN_MUST_USE;
 
 #endif

@@ -27,6 +27,7 @@ static hn_status check_nonzero(const hn_ext_call *call);
 static hn_status check_grouped(const hn_ext_call *call);
 static hn_status check_nms(const hn_ext_call *call);
 static hn_status check_attention_backward(const hn_ext_call *call);
+static hn_status check_combine(const hn_ext_call *call);
 
 #define FACTS(kind, name, operands, needed, written, params)                                       \
     [kind] = {name, operands, needed, written, params},
@@ -43,6 +44,7 @@ static hn_status (*const checks[HN_EXTERN_KIND_COUNT])(const hn_ext_call *call) 
     [HN_EXTERN_GROUPED_MATMUL] = check_grouped,
     [HN_EXTERN_NMS] = check_nms,
     [HN_EXTERN_ATTENTION_BACKWARD] = check_attention_backward,
+    [HN_EXTERN_COMBINE_SORTED] = check_combine,
 };
 
 /* NULL for an unknown kind. */
@@ -411,6 +413,30 @@ static hn_status check_nms(const hn_ext_call *call) {
                         hn_scalar_type_name((hn_scalar_type)call->dtypes[1]));
     HN_TRY(check_extent(call, 0, (extent){.rank = 1, .sizes = {n}, .strides = {1}}));
     return check_extent(call, 1, (extent){.rank = 2, .sizes = {n, 4}, .strides = {4, 1}});
+}
+
+/* ---- combining ---- */
+
+static hn_status check_combine(const hn_ext_call *call) {
+    const int64_t *p = call->params;
+    const uint8_t places = call->dtypes[2], order = call->dtypes[3];
+    HN_TRY(check_sizes(call, HN_COMBINE_PLACES, 2));
+    HN_TRY(check_range(call, HN_COMBINE_MODE, 1, HN_COMBINE_SET, HN_COMBINE_MAX));
+    HN_TRY(check_same_dtype(call, 1));
+    HN_TRY(check_same_dtype(call, 4));
+    if (p[HN_COMBINE_MODE] != HN_COMBINE_SET && !is_float(call->dtypes[0]))
+        return HN_ERROR(HN_INVALID_ARGUMENT, "mode %" PRId64 " needs floats, operand 0 is %s",
+                        p[HN_COMBINE_MODE], hn_scalar_type_name((hn_scalar_type)call->dtypes[0]));
+    if ((places != HN_I32 && places != HN_I64) || order != HN_I64)
+        return HN_ERROR(HN_INVALID_ARGUMENT,
+                        "places are %s and their order %s, must be i32 or i64, and i64",
+                        hn_scalar_type_name((hn_scalar_type)places),
+                        hn_scalar_type_name((hn_scalar_type)order));
+    for (uint32_t k = 0; k < 5; k++) {
+        const int64_t elems = p[k < 2 ? HN_COMBINE_PLACES : HN_COMBINE_N];
+        HN_TRY(check_extent(call, k, (extent){.rank = 1, .sizes = {elems}, .strides = {1}}));
+    }
+    return NULL;
 }
 
 /* ---- calls ---- */

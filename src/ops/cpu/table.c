@@ -6,6 +6,7 @@
 #include "ops/cpu/conv/conv.h"
 #include "ops/cpu/gemm/grouped.h"
 #include "ops/cpu/gemm/matmul.h"
+#include "ops/cpu/sort/combine.h"
 #include "ops/cpu/sort/nms.h"
 #include "ops/cpu/sort/nonzero.h"
 #include "ops/cpu/sort/sort.h"
@@ -20,4 +21,5 @@ const hn_ext_impl *const hn_ext_impls[HN_EXTERN_KIND_COUNT] = {
     [HN_EXTERN_GROUPED_MATMUL] = &hn_ext_grouped_matmul,
     [HN_EXTERN_NMS] = &hn_ext_nms,
     [HN_EXTERN_ATTENTION_BACKWARD] = &hn_ext_attention_backward,
+    [HN_EXTERN_COMBINE_SORTED] = &hn_ext_combine,
 };

@@ -74,7 +74,7 @@ static hn_status plan_graph(hn_graph *graph, hn_arena *arena, hn_arena *scratch,
     hn_program *program;
     for (uint32_t k = 0; hn_driver_pass_name(k); k++)
         HN_TRY(hn_driver_pass_run(graph, hn_driver_pass_name(k), scratch));
-    HN_TRY(hn_lower(graph, NULL, NULL, arena, scratch, &program));
+    HN_TRY(hn_lower(graph, NULL, arena, scratch, &program));
     return plan_program(program, &hn_cpu_facts_common, arena, scratch, out);
 }
 

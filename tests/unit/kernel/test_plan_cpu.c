@@ -54,7 +54,8 @@ static hn_status load_graph(fixture *fx, const char *name) {
     HN_TRY(hn_graph_parse(&fx->arena, sym, hn_strbuf_str(&fx->text), &fx->graph));
     for (uint32_t k = 0; hn_driver_pass_name(k); k++)
         HN_TRY(hn_driver_pass_run(fx->graph, hn_driver_pass_name(k), &fx->scratch));
-    return hn_lower(fx->graph, &hn_operations_all, NULL, &fx->arena, &fx->scratch, &fx->program);
+    return hn_lower(fx->graph, &(hn_lower_options){.operations = &hn_operations_all}, &fx->arena,
+                    &fx->scratch, &fx->program);
 }
 
 static hn_status load_loops(fixture *fx, const char *body) {

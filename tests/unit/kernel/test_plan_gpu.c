@@ -364,7 +364,7 @@ static hn_status plan_only(const char *statements, hn_arena *arena, hn_arena *sc
     hn_form *f;
     HN_TRY(hn_sym_create(arena, &sym));
     HN_TRY(hn_graph_parse(arena, sym, hn_str_of(statements), graph));
-    HN_TRY(hn_lower(*graph, NULL, NULL, arena, scratch, &p));
+    HN_TRY(hn_lower(*graph, NULL, arena, scratch, &p));
     HN_TRY(hn_schedule_program(p, &how, arena, scratch, &schedule));
     if (schedule.steps.count != 1) return HN_ERROR(HN_INTERNAL, "it is not one kernel");
     return choose(c, p, schedule.steps.items[0].kernel, arena, scratch, &f);

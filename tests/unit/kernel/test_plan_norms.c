@@ -192,7 +192,7 @@ static uint32_t threads_of_first(const char *graph_text) {
     hn_arena_init(&scratch);
     EXPECT_OK(hn_sym_create(&arena, &sym));
     EXPECT_OK(hn_graph_parse(&arena, sym, hn_str_of(graph_text), &graph));
-    EXPECT_OK(hn_lower(graph, NULL, NULL, &arena, &scratch, &p));
+    EXPECT_OK(hn_lower(graph, NULL, &arena, &scratch, &p));
     EXPECT_OK(hn_schedule_program(p, &how, &arena, &scratch, &schedule));
     EXPECT_OK(hn_form_plan_gpu(p, schedule.steps.items[0].kernel, facts, &arena, &scratch, &f));
     const uint32_t threads = f->threads;

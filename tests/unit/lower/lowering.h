@@ -91,7 +91,8 @@ static const char *lowering_describe_with(lowering *t, const hn_operations *oper
     hn_schedule ignored;
     hn_sched_limits limits = hn_cpu_facts_common.limits;
     limits.operations = operations;
-    EXPECT_OK(hn_lower(t->graph, operations, NULL, &t->arena, &t->scratch, &t->program));
+    EXPECT_OK(hn_lower(t->graph, &(hn_lower_options){.operations = operations}, &t->arena,
+                       &t->scratch, &t->program));
     hn_sched_options options = {.threads = 1, .limits = &limits};
     if (t->program)
         EXPECT_OK(hn_schedule_program(t->program, &options, &t->arena, &t->scratch, &ignored));

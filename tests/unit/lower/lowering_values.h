@@ -8,7 +8,8 @@
 #include "support/program_run.h"
 
 static void lower_with(lowering *t, const hn_operations *operations) {
-    EXPECT_OK(hn_lower(t->graph, operations, NULL, &t->arena, &t->scratch, &t->program));
+    EXPECT_OK(hn_lower(t->graph, &(hn_lower_options){.operations = operations}, &t->arena,
+                       &t->scratch, &t->program));
     if (t->program) EXPECT_OK(hn_program_verify(t->program));
 }
 

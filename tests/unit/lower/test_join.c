@@ -73,7 +73,8 @@ static void end(model *m, const char *expected) {
     hn_ref_tensor inputs[HN_RANDOM_MAX_TENSORS], wanted[PARTS], got[PARTS];
     lowering *t = &m->t;
     EXPECT_OK(hn_graph_status(m->g));
-    EXPECT_OK(hn_lower(t->graph, &joins, NULL, &t->arena, &t->scratch, &t->program));
+    EXPECT_OK(hn_lower(t->graph, &(hn_lower_options){.operations = &joins}, &t->arena, &t->scratch,
+                       &t->program));
     if (t->program) {
         EXPECT_OK(hn_program_verify(t->program));
         print_products(t);
@@ -157,7 +158,8 @@ TEST(not_joined) {
     if (lowering_parse(&t, "input user %x : f32[6, 8] \"x\"\n input user %w : f32[8, 8] \"w\"\n"
                            "input user %v : f32[8, 8] \"v\"\n%y = matmul(%x, %w, none)\n"
                            "%z = matmul(%x, %v, none)\n%s = add(%y, %z)\noutput user %s \"\"")) {
-        EXPECT_OK(hn_lower(t.graph, &joins, NULL, &t.arena, &t.scratch, &t.program));
+        EXPECT_OK(hn_lower(t.graph, &(hn_lower_options){.operations = &joins}, &t.arena, &t.scratch,
+                           &t.program));
         print_products(&t);
         EXPECT_STR(hn_strbuf_str(&t.text).ptr, "8;8;");
     }
@@ -177,7 +179,8 @@ TEST(a_weight_that_changes) {
     EXPECT_OK(hn_graph_add_output(m.g, (hn_output){.kind = HN_OUTPUT_MUTATION,
                                                    .value = hn_b_unary(m.g, HN_OP_NEG, twin.value),
                                                    .target = m.g->inputs.count - 1}));
-    EXPECT_OK(hn_lower(m.g, &joins, NULL, &m.t.arena, &m.t.scratch, &m.t.program));
+    EXPECT_OK(hn_lower(m.g, &(hn_lower_options){.operations = &joins}, &m.t.arena, &m.t.scratch,
+                       &m.t.program));
     print_products(&m.t);
     EXPECT_STR(hn_strbuf_str(&m.t.text).ptr, "20;4;");
     lowering_end(&m.t);

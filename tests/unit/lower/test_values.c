@@ -201,7 +201,7 @@ TEST(convolution_of_a_size_that_may_be_0) {
                 "%y = conv(%x, %w, none, stride=[1], padding=[2], dilation=[1], transposed=false, "
                 "output_padding=[0], groups=1)\noutput user %y \"\"")) {
         hn_sched_options options = {.threads = 1, .limits = &hn_test_gpu.limits};
-        EXPECT_OK(hn_lower(t.graph, NULL, NULL, &t.arena, &t.scratch, &t.program));
+        EXPECT_OK(hn_lower(t.graph, NULL, &t.arena, &t.scratch, &t.program));
         if (t.program)
             EXPECT_OK(hn_schedule_program(t.program, &options, &t.arena, &t.scratch, &ignored));
         if (t.program) expect_reads_inside(&t);

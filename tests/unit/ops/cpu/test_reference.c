@@ -697,7 +697,7 @@ TEST(operands_are_checked) {
     int64_t p[HN_MATMUL_PARAM_COUNT];
     hn_ext_call call = good_matmul(p);
     call.kind = HN_EXTERN_KIND_COUNT;
-    EXPECT_ERROR(prepare_once(call), HN_INVALID_ARGUMENT, "unknown extern operation 10");
+    EXPECT_ERROR(prepare_once(call), HN_INVALID_ARGUMENT, "unknown extern operation 11");
     call.kind = HN_EXTERN_NONE;
     EXPECT_ERROR(prepare_once(call), HN_INVALID_ARGUMENT, "unknown extern operation 0");
     call = good_matmul(p), call.param_count = 32;

@@ -1,0 +1,334 @@
+/* scatter.c: lowering of scatters and index_put: each element of a tensor is put where an index from
+ * data says, into a copy of another tensor.
+ *
+ * Most are loops (HN_LOOP_SCATTER). Two kinds are not. A scatter of one element into each row of a
+ * constant is a select. And where results must have the same bits each time, threads that share out
+ * a loop each look at all indices (kernel/gpu_scatter.c): of many single elements, that takes far
+ * longer than sorting them. Then their places and values are stored, places are sorted, and an
+ * operation combines the values of each place in their order (HN_EXTERN_COMBINE_SORTED). */
+#include "lower/internal.h"
+
+#include "ir/check.h"
+
+#include <string.h>
+
+static hn_store_mode store_mode(hn_str mode) {
+    if (hn_str_eq(mode, HN_STR("add"))) return HN_STORE_ADD;
+    if (hn_str_eq(mode, HN_STR("mul"))) return HN_STORE_MUL;
+    if (hn_str_eq(mode, HN_STR("min"))) return HN_STORE_MIN;
+    if (hn_str_eq(mode, HN_STR("max"))) return HN_STORE_MAX;
+    return HN_STORE_SET;
+}
+
+/* A fresh copy of x as the memory of v; in place, where nothing else wants x. */
+static hn_status copy_into(lower *l, hn_value x, hn_value v) {
+    if (l->in_place && l->in_place[v] && l->values[x].buffer) {
+        l->values[v] = l->values[x];
+        return NULL;
+    }
+    HN_TRY(lower_new_buffer(l, v, NULL));
+    lower_value lv = l->values[v];
+    return lower_copy_loop(l, x, lv.buffer, lv.offset, lv.strides);
+}
+
+/* Into each row along `dim` of a constant goes one element: the gradient of a cross entropy, or
+ * one-hot vectors. */
+static bool is_select(const lower *l, const hn_node_info *n) {
+    const hn_value x = n->args[0].as.value;
+    const hn_value_info *xi = hn_graph_value(l->g, x),
+                        *ii = hn_graph_value(l->g, n->args[1].as.value);
+    const uint32_t dim = (uint32_t)lower_int(l, &n->args[3]);
+    const hn_str mode = n->args[4].as.s;
+    const bool adds = hn_str_eq(mode, HN_STR("add")) && xi->dtype != HN_DTYPE_BOOL;
+    if (!xi->rank || l->values[x].buffer || l->values[x].loads ||
+        (!adds && !hn_str_eq(mode, HN_STR("set"))) || !hn_sym_is_value(l->sym, ii->sizes[dim], 1))
+        return false;
+    for (uint32_t d = 0; d < xi->rank; d++)
+        if (d != dim && !hn_sizes_agree(l->g, ii->sizes[d], xi->sizes[d])) return false;
+    return true;
+}
+
+/* The indices are checked in a loop of their own, whatever is read of the result; then they are
+ * compared with the position, where it is read. */
+static hn_status lower_select(lower *l, const hn_node_info *n) {
+    const hn_value index = n->args[1].as.value;
+    const hn_value_info *ii = hn_graph_value(l->g, index),
+                        *xi = hn_graph_value(l->g, n->args[0].as.value);
+    lower_value *lv = &l->values[n->results[0]];
+    hn_loop loop = {.kind = HN_LOOP_POINTWISE, .rank = ii->rank};
+    hn_expr *strides;
+    HN_NEW(l->arena, strides, ii->rank);
+    hn_contiguous_strides(l->sym, ii->sizes, ii->rank, strides);
+    hn_buffer buffer = {.kind = HN_BUFFER_TEMP,
+                        .dtype = HN_DTYPE_I64,
+                        .rank = ii->rank,
+                        .sizes = ii->sizes,
+                        .strides = strides,
+                        .extent = hn_strided_extent(l->sym, ii->sizes, strides, ii->rank)};
+    lower_loop_vars(l, &loop, ii->sizes, ii->rank);
+    lower_body b;
+    lower_body_init(&b, l);
+    const hn_expr at = lower_gen_indirect(&b, n, lower_gen(&b, index, loop.vars),
+                                          xi->sizes[lower_int(l, &n->args[3])], false);
+    const hn_sid value =
+        lower_gen_sop(&b, (hn_sop){.kind = HN_SOP_INDEX, .dtype = HN_DTYPE_I64, .index = at});
+    if (b.failed) return b.failed;
+    HN_TRY(hn_program_add_buffer(l->p, buffer, &lv->chosen));
+    loop.body = b.body;
+    loop.store =
+        (hn_loop_store){.buffer = lv->chosen,
+                        .value = value,
+                        .index = lower_index_linear(l, l->zero, loop.vars, strides, ii->rank)};
+    hn_item item;
+    HN_TRY(hn_program_add_loop(l->p, &loop, l->origin, &item));
+    l->p->scatters_selected++;
+    return lower_expression(l, n);
+}
+
+/* ---- what is put ---- */
+
+typedef struct scattered {
+    const hn_node_info *node;
+    hn_value x, v; /* into a copy of x, which v is */
+    hn_store_mode mode;
+    uint32_t rank;
+    hn_expr extents[HN_MAX_RANK]; /* of the elements that are put */
+    /* elements that differ in other dimensions never have the same place */
+    bool may_meet[HN_MAX_RANK];
+    /* The place in v, and the value, of the element `vars`. */
+    void (*place)(lower_body *b, const struct scattered *p, const hn_expr *vars, hn_expr *out);
+    hn_sid (*value)(lower_body *b, const struct scattered *p, const hn_expr *vars);
+} scattered;
+
+static hn_status put_by_loop(lower *l, const scattered *p) {
+    hn_expr at[HN_MAX_RANK];
+    HN_TRY(copy_into(l, p->x, p->v));
+    hn_loop loop = {.kind = HN_LOOP_SCATTER, .rank = p->rank};
+    lower_loop_vars(l, &loop, p->extents, p->rank);
+    lower_body b;
+    lower_body_init(&b, l);
+    p->place(&b, p, loop.vars, at);
+    const hn_sid value = p->value(&b, p, loop.vars);
+    if (b.failed) return b.failed;
+    loop.body = b.body;
+    loop.store = lower_store_at(l, p->v, at, hn_graph_value(l->g, p->x)->rank, value);
+    loop.store.mode = p->mode;
+    hn_item item;
+    return hn_program_add_loop(l->p, &loop, l->origin, &item);
+}
+
+/* ---- by sorting ---- */
+
+/* On an H200, roughly: a look at an index, of threads that share out a scatter; what sorting and
+ * combining takes for each element; and all of its launches. */
+static const double look_ns = 30, sorted_ns = 0.25, launches_ns = 60e3;
+
+static bool pays_to_sort(const lower *l, const scattered *p) {
+    enum { UNKNOWN = 1024 };
+    double looks = 1, elems = 1;
+    for (uint32_t d = 0; d < p->rank; d++) {
+        const double extent = (double)hn_sym_hint(l->sym, p->extents[d], UNKNOWN);
+        elems *= extent;
+        if (p->may_meet[d]) looks *= extent;
+    }
+    return looks * look_ns > launches_ns + elems * sorted_ns;
+}
+
+/* Whole numbers come out the same in whatever order they are combined. */
+static bool order_counts(const scattered *p, hn_dtype dtype) {
+    return p->mode == HN_STORE_SET || hn_dtype_is_float(dtype);
+}
+
+static bool is_sorted(lower *l, const scattered *p) {
+    int64_t elems;
+    const bool fits = !hn_sym_is_int(l->sym, hn_sym_product(l->sym, p->extents, p->rank), &elems) ||
+                      elems <= UINT32_MAX; /* of a sort on a GPU */
+    return l->deterministic && l->operations && l->operations->sorts_scatters && fits &&
+           !(l->in_place && l->in_place[p->v]) &&
+           order_counts(p, hn_graph_value(l->g, p->v)->dtype) && pays_to_sort(l, p) &&
+           hn_limit_allows(l->limit, "places of a scatter are sorted (scatter.c)", p->node->origin,
+                           0);
+}
+
+/* One number for each element that is put, side by side. */
+static hn_status new_list(lower *l, const scattered *p, hn_dtype dtype, hn_buf *out) {
+    hn_expr *strides, *sizes;
+    HN_NEW(l->arena, strides, p->rank);
+    HN_NEW(l->arena, sizes, p->rank);
+    memcpy(sizes, p->extents, p->rank * sizeof *sizes);
+    hn_contiguous_strides(l->sym, sizes, p->rank, strides);
+    return hn_program_add_buffer(l->p,
+                                 (hn_buffer){.kind = HN_BUFFER_TEMP,
+                                             .dtype = dtype,
+                                             .rank = p->rank,
+                                             .sizes = sizes,
+                                             .strides = strides,
+                                             .extent = hn_sym_product(l->sym, sizes, p->rank)},
+                                 out);
+}
+
+/* The place of an element: its number in v, row-major. */
+static hn_sid place_of(lower_body *b, const scattered *p, const hn_expr *vars, hn_dtype dtype) {
+    lower *l = b->l;
+    const hn_value_info *vi = hn_graph_value(l->g, p->v);
+    hn_expr at[HN_MAX_RANK], strides[HN_MAX_RANK];
+    p->place(b, p, vars, at);
+    hn_contiguous_strides(l->sym, vi->sizes, vi->rank, strides);
+    const hn_sid place = lower_gen_sop(
+        b, (hn_sop){.kind = HN_SOP_INDEX,
+                    .dtype = HN_DTYPE_I64,
+                    .index = lower_index_linear(l, l->zero, at, strides, vi->rank)});
+    if (dtype == HN_DTYPE_I64) return place;
+    return lower_gen_sop(b, (hn_sop){.kind = HN_SOP_CAST, .dtype = dtype, .args = {place}});
+}
+
+/* Fills a new list with the places, or with the values. */
+static hn_status list_of(lower *l, const scattered *p, hn_dtype dtype, bool is_of_places, hn_buf *out) {
+    HN_TRY(new_list(l, p, dtype, out));
+    hn_loop loop = {.kind = HN_LOOP_POINTWISE, .rank = p->rank};
+    lower_loop_vars(l, &loop, p->extents, p->rank);
+    lower_body b;
+    lower_body_init(&b, l);
+    const hn_sid value =
+        is_of_places ? place_of(&b, p, loop.vars, dtype) : p->value(&b, p, loop.vars);
+    if (b.failed) return b.failed;
+    loop.body = b.body;
+    loop.store = (hn_loop_store){
+        .buffer = *out,
+        .value = value,
+        .index = lower_index_linear(l, l->zero, loop.vars, l->p->buffers.items[*out].strides,
+                                    p->rank)};
+    hn_item item;
+    return hn_program_add_loop(l->p, &loop, l->origin, &item);
+}
+
+static hn_status add_call(lower *l, hn_extern_kind kind, const hn_buf *buffers, uint32_t written,
+                          uint32_t operands, const hn_expr *params, uint32_t param_count) {
+    hn_extern e = {.kind = kind, .operand_count = operands, .param_count = param_count};
+    for (uint32_t k = 0; k < operands; k++)
+        e.operands[k] = (struct hn_extern_operand){
+            .buffer = buffers[k], .offset_elems = l->zero, .written = k < written};
+    memcpy(e.params, params, param_count * sizeof *params);
+    hn_item item;
+    return hn_program_add_extern(l->p, &e, l->origin, &item);
+}
+
+/* Places of a sort of 32 bits take half as long. */
+static hn_dtype dtype_of_places(const lower *l, hn_expr places) {
+    int64_t count;
+    return hn_sym_is_int(l->sym, places, &count) && count <= INT32_MAX ? HN_DTYPE_I32
+                                                                       : HN_DTYPE_I64;
+}
+
+static hn_status put_by_sorting(lower *l, const scattered *p) {
+    const hn_value_info *vi = hn_graph_value(l->g, p->v);
+    const hn_expr count = hn_sym_product(l->sym, p->extents, p->rank),
+                  places = hn_sym_product(l->sym, vi->sizes, vi->rank);
+    const hn_dtype dtype = dtype_of_places(l, places);
+    hn_buf place, value, sorted, order;
+    hn_expr row_major[HN_MAX_RANK];
+    HN_TRY(lower_realize_at_start(l, p->x));
+    HN_TRY(list_of(l, p, dtype, true, &place));
+    HN_TRY(list_of(l, p, vi->dtype, false, &value));
+    HN_TRY(new_list(l, p, dtype, &sorted));
+    HN_TRY(new_list(l, p, HN_DTYPE_I64, &order));
+    const hn_expr sort[HN_SORT_PARAM_COUNT] = {[HN_SORT_OUTER] = l->one,
+                                               [HN_SORT_N] = count,
+                                               [HN_SORT_INNER] = l->one,
+                                               [HN_SORT_K] = count,
+                                               [HN_SORT_DESCENDING] = l->zero,
+                                               [HN_SORT_STABLE] = l->one};
+    HN_TRY(add_call(l, HN_EXTERN_SORT, (const hn_buf[]){sorted, order, place}, 2, 3, sort,
+                    HN_SORT_PARAM_COUNT));
+    hn_contiguous_strides(l->sym, vi->sizes, vi->rank, row_major);
+    HN_TRY(lower_new_buffer(l, p->v, row_major)); /* an output in another layout is copied */
+    const hn_expr combine[HN_COMBINE_PARAM_COUNT] = {
+        [HN_COMBINE_PLACES] = places,
+        [HN_COMBINE_N] = count,
+        [HN_COMBINE_MODE] = hn_sym_int(l->sym, (int64_t)p->mode)};
+    const hn_buf operands[] = {l->values[p->v].buffer, l->values[p->x].buffer, sorted, order,
+                               value};
+    return add_call(l, HN_EXTERN_COMBINE_SORTED, operands, 1, 5, combine, HN_COMBINE_PARAM_COUNT);
+}
+
+static hn_status put(lower *l, const scattered *p) {
+    return is_sorted(l, p) ? put_by_sorting(l, p) : put_by_loop(l, p);
+}
+
+/* ---- scatter ---- */
+
+static void scatter_place(lower_body *b, const scattered *p, const hn_expr *vars, hn_expr *out) {
+    const hn_node_info *n = p->node;
+    const hn_value_info *xi = hn_graph_value(b->l->g, p->x);
+    const uint32_t dim = (uint32_t)lower_int(b->l, &n->args[3]);
+    const hn_sid index = lower_gen(b, n->args[1].as.value, vars);
+    memcpy(out, vars, HN_MAX_RANK * sizeof *out);
+    if (xi->rank) out[dim] = lower_gen_indirect(b, n, index, xi->sizes[dim], false);
+}
+
+static hn_sid scatter_value(lower_body *b, const scattered *p, const hn_expr *vars) {
+    return lower_gen(b, p->node->args[2].as.value, vars);
+}
+
+hn_status lower_scatter(lower *l, const hn_node_info *n) {
+    const hn_value_info *ii = hn_graph_value(l->g, n->args[1].as.value);
+    scattered p = {.node = n,
+              .x = n->args[0].as.value,
+              .v = n->results[0],
+              .mode = store_mode(n->args[4].as.s),
+              .rank = ii->rank,
+              .place = scatter_place,
+              .value = scatter_value};
+    if (is_select(l, n)) return lower_select(l, n);
+    memcpy(p.extents, ii->sizes, ii->rank * sizeof *p.extents);
+    if (ii->rank) p.may_meet[lower_int(l, &n->args[3])] = true;
+    return put(l, &p);
+}
+
+/* ---- index_put ---- */
+
+static uint32_t rank_of_indices(const lower *l, const hn_arg *indices) {
+    return indices->count ? hn_graph_value(l->g, indices->as.values[0])->rank : 0;
+}
+
+static void index_put_place(lower_body *b, const scattered *p, const hn_expr *vars, hn_expr *out) {
+    const hn_node_info *n = p->node;
+    const hn_arg *indices = &n->args[1];
+    const hn_value_info *xi = hn_graph_value(b->l->g, p->x);
+    for (uint32_t k = 0; k < indices->count; k++) {
+        const hn_sid index = lower_gen(b, indices->as.values[k], vars);
+        out[k] = lower_gen_indirect(b, n, index, xi->sizes[k], n->args[4].as.b);
+    }
+    for (uint32_t d = indices->count; d < xi->rank; d++)
+        out[d] = vars[rank_of_indices(b->l, indices) + d - indices->count];
+}
+
+/* Values repeat along dimensions that they do not have, or have once. */
+static hn_sid index_put_value(lower_body *b, const scattered *p, const hn_expr *vars) {
+    const hn_value values = p->node->args[2].as.value;
+    const hn_value_info *vi = hn_graph_value(b->l->g, values);
+    hn_expr at[HN_MAX_RANK];
+    for (uint32_t d = 0; d < vi->rank; d++)
+        at[d] = hn_sym_is_value(b->l->sym, vi->sizes[d], 1) ? b->l->zero
+                                                            : vars[p->rank - vi->rank + d];
+    return lower_gen(b, values, at);
+}
+
+hn_status lower_index_put(lower *l, const hn_node_info *n) {
+    const hn_arg *indices = &n->args[1];
+    const hn_value_info *xi = hn_graph_value(l->g, n->args[0].as.value);
+    const uint32_t index_rank = rank_of_indices(l, indices);
+    scattered p = {.node = n,
+              .x = n->args[0].as.value,
+              .v = n->results[0],
+              .mode = store_mode(n->args[3].as.s),
+              .rank = index_rank + xi->rank - indices->count,
+              .place = index_put_place,
+              .value = index_put_value};
+    for (uint32_t d = 0; d < p.rank; d++) {
+        p.may_meet[d] = d < index_rank;
+        p.extents[d] = p.may_meet[d] ? hn_graph_value(l->g, indices->as.values[0])->sizes[d]
+                                     : xi->sizes[indices->count + d - index_rank];
+    }
+    return put(l, &p);
+}
