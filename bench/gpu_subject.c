@@ -10,7 +10,9 @@
  * Device time is that of the steps of a run alone, without copies of inputs and outputs: steps are
  * given to the device again and again, with two events around many runs. Inputs and outputs are in
  * several sets of memory, of --rotate bytes together, which the runs take in turns, so that no
- * cache has what a run reads. That needs the runtime's own functions.
+ * cache has what a run reads. That needs the runtime's own functions. `device_us`: steps are launched
+ * one by one. `recorded_us`: many runs are recorded once, as one CUDA graph, and that is launched
+ * again and again, as gpu_kernels.py times torch.compile and copies; 0 where a device cannot do that.
  *
  * Host time: `call_us` is a call with inputs and outputs in the host's memory, `call_there_us` one
  * with both in that of the device. `submit_us` is what it takes to give the steps of a run to the
@@ -43,6 +45,7 @@
 
 enum { MAX_TENSORS = 64, MAX_SETS = 64, BLOCKS = 9, MIN_RUNS = 4, MAX_RUNS = 20000, CALLS = 200 };
 enum { SUBMIT_STEPS = 400 }; /* in the device's queue at once, which may hold 1024 */
+enum { RECORDED_STEPS = 1000 };
 
 typedef struct options {
     const char *device, *inputs, *outputs, *model;
@@ -65,7 +68,7 @@ typedef struct subject {
     void **sets[MAX_SETS];
     int64_t set_bytes; /* of inputs and outputs: each read or written once */
     int64_t runs;      /* in a block */
-    double run_us[BLOCKS];
+    double run_us[BLOCKS], recorded_us[BLOCKS];
     double submit_us;
     gpu_turns turns;
     /* with CUDA graphs; 0 runs: there were none */
@@ -340,15 +343,27 @@ static hn_status submit_runs(subject *s, hn_context *c, int64_t count) {
     return status;
 }
 
-/* By the device's clock, or else the host's. A module with graphs has queues without times. */
-static hn_status time_runs(subject *s, hn_context *c, int64_t count, double *out_us) {
+/* Launches what was recorded, or runs the steps one by one if there is no recording. */
+static hn_status submit_recorded(subject *s, hn_context *c, hn_recording *recording,
+                                 int64_t count) {
+    hn_status status = NULL;
+    if (!recording) return submit_runs(s, c, count);
+    for (int64_t k = 0; k < count && !status; k++)
+        status = s->module->device->ops->replay(c->places[HN_PLACE_KERNELS].queue, recording);
+    return status;
+}
+
+/* Of `count` runs, or launches of the recording. By the device's clock, or else the host's. A module
+ * with graphs has queues without times. */
+static hn_status time_runs(subject *s, hn_context *c, hn_recording *recording, int64_t count,
+                           double *out_us) {
     const hn_device_ops *ops = s->module->device->ops;
     const bool has_events = ops->event_time && s->module->has_profile;
     hn_queue *queue = c->places[HN_PLACE_KERNELS].queue;
     hn_event *events[2] = {NULL, NULL};
     int64_t times[2] = {hn_now_ns(), 0};
     if (has_events) HN_TRY(ops->record(queue, &events[0]));
-    hn_status status = submit_runs(s, c, count);
+    hn_status status = submit_recorded(s, c, recording, count);
     if (!status && has_events) status = ops->record(queue, &events[1]);
     status = hn_steps_finish(s->module, c, status);
     times[1] = hn_now_ns();
@@ -363,13 +378,44 @@ static hn_status time_runs(subject *s, hn_context *c, int64_t count, double *out
 static hn_status time_blocks(subject *s, hn_context *c, double times[BLOCKS]) {
     double us;
     const int64_t warm_up = s->set_count > MIN_RUNS ? s->set_count : MIN_RUNS;
-    HN_TRY(time_runs(s, c, warm_up, &us)); /* loads what is not loaded yet, touches all memory */
-    HN_TRY(time_runs(s, c, MIN_RUNS, &us));
+    HN_TRY(time_runs(s, c, NULL, warm_up, &us)); /* loads what is not yet, touches all memory */
+    HN_TRY(time_runs(s, c, NULL, MIN_RUNS, &us));
     s->runs = (int64_t)(1e6 * s->o.seconds / BLOCKS / (us > 0.1 ? us : 0.1));
     if (s->runs < MIN_RUNS) s->runs = MIN_RUNS;
     if (s->runs > MAX_RUNS) s->runs = MAX_RUNS;
-    for (int k = 0; k < BLOCKS; k++) HN_TRY(time_runs(s, c, s->runs, &times[k]));
+    for (int k = 0; k < BLOCKS; k++) HN_TRY(time_runs(s, c, NULL, s->runs, &times[k]));
     return NULL;
+}
+
+/* As many runs as there are sets of memory, and a multiple of that where they have few steps. */
+static hn_status record_runs(subject *s, hn_context *c, hn_recording **out, int64_t *out_runs) {
+    const hn_device_ops *ops = s->module->device->ops;
+    hn_queue *queue = c->places[HN_PLACE_KERNELS].queue;
+    const int64_t steps = s->module->view.steps_count ? s->module->view.steps_count : 1;
+    *out_runs = s->set_count;
+    while (2 * *out_runs * steps <= RECORDED_STEPS && 2 * *out_runs <= s->runs) *out_runs *= 2;
+    HN_TRY(ops->recording_begin(queue));
+    hn_status status = submit_runs(s, c, *out_runs);
+    hn_status end = ops->recording_end(queue, !status, out);
+    if (!status) return end;
+    hn_status_free(end);
+    return status;
+}
+
+static hn_status time_recorded(subject *s, hn_context *c) {
+    hn_recording *recording = NULL;
+    int64_t runs;
+    double us;
+    if (!s->module->device->ops->recording_begin) return NULL;
+    HN_TRY(record_runs(s, c, &recording, &runs));
+    const int64_t count = (s->runs + runs - 1) / runs;
+    hn_status status = time_runs(s, c, recording, 1, &us);
+    for (int k = 0; k < BLOCKS && !status; k++) {
+        status = time_runs(s, c, recording, count, &us);
+        s->recorded_us[k] = us / (double)runs;
+    }
+    hn_recording_free(recording);
+    return status;
 }
 
 static hn_status time_submits(subject *s, hn_context *c) {
@@ -394,6 +440,7 @@ static hn_status run_steps(subject *s) {
     c->cancel = NULL;
     hn_status status = make_sets(s, c);
     if (!status) status = time_blocks(s, c, s->run_us);
+    if (!status) status = time_recorded(s, c);
     if (!status) status = time_submits(s, c);
     hn_context_give(s->module, c);
     return status;
@@ -470,6 +517,7 @@ static void print_report(subject *s) {
     printf(", \"call_us\": %.2f, \"device_us\": %.3f", (double)s->call_ns / 1e3,
            median(s->run_us, BLOCKS));
     if (s->call_there_ns) printf(", \"call_there_us\": %.2f", (double)s->call_there_ns / 1e3);
+    printf(", \"recorded_us\": %.3f", median(s->recorded_us, BLOCKS));
     printf(", \"device_min_us\": %.3f", s->run_us[0]); /* they are sorted now */
     printf(", \"submit_us\": %.3f", s->submit_us);
     if (s->turns.launches) gpu_turns_print(&s->turns);
