@@ -174,16 +174,17 @@ static hn_sid place_of(lower_body *b, const scattered *p, const hn_expr *vars, h
     hn_expr at[HN_MAX_RANK], strides[HN_MAX_RANK];
     p->place(b, p, vars, at);
     hn_contiguous_strides(l->sym, vi->sizes, vi->rank, strides);
-    const hn_sid place = lower_gen_sop(
-        b, (hn_sop){.kind = HN_SOP_INDEX,
-                    .dtype = HN_DTYPE_I64,
-                    .index = lower_index_linear(l, l->zero, at, strides, vi->rank)});
+    const hn_sid place =
+        lower_gen_sop(b, (hn_sop){.kind = HN_SOP_INDEX,
+                                  .dtype = HN_DTYPE_I64,
+                                  .index = lower_index_linear(l, l->zero, at, strides, vi->rank)});
     if (dtype == HN_DTYPE_I64) return place;
     return lower_gen_sop(b, (hn_sop){.kind = HN_SOP_CAST, .dtype = dtype, .args = {place}});
 }
 
 /* Fills a new list with the places, or with the values. */
-static hn_status list_of(lower *l, const scattered *p, hn_dtype dtype, bool is_of_places, hn_buf *out) {
+static hn_status list_of(lower *l, const scattered *p, hn_dtype dtype, bool is_of_places,
+                         hn_buf *out) {
     HN_TRY(new_list(l, p, dtype, out));
     hn_loop loop = {.kind = HN_LOOP_POINTWISE, .rank = p->rank};
     lower_loop_vars(l, &loop, p->extents, p->rank);
@@ -193,11 +194,11 @@ static hn_status list_of(lower *l, const scattered *p, hn_dtype dtype, bool is_o
         is_of_places ? place_of(&b, p, loop.vars, dtype) : p->value(&b, p, loop.vars);
     if (b.failed) return b.failed;
     loop.body = b.body;
-    loop.store = (hn_loop_store){
-        .buffer = *out,
-        .value = value,
-        .index = lower_index_linear(l, l->zero, loop.vars, l->p->buffers.items[*out].strides,
-                                    p->rank)};
+    loop.store =
+        (hn_loop_store){.buffer = *out,
+                        .value = value,
+                        .index = lower_index_linear(l, l->zero, loop.vars,
+                                                    l->p->buffers.items[*out].strides, p->rank)};
     hn_item item;
     return hn_program_add_loop(l->p, &loop, l->origin, &item);
 }
@@ -232,20 +233,18 @@ static hn_status put_by_sorting(lower *l, const scattered *p) {
     HN_TRY(list_of(l, p, vi->dtype, false, &value));
     HN_TRY(new_list(l, p, dtype, &sorted));
     HN_TRY(new_list(l, p, HN_DTYPE_I64, &order));
-    const hn_expr sort[HN_SORT_PARAM_COUNT] = {[HN_SORT_OUTER] = l->one,
-                                               [HN_SORT_N] = count,
-                                               [HN_SORT_INNER] = l->one,
-                                               [HN_SORT_K] = count,
-                                               [HN_SORT_DESCENDING] = l->zero,
-                                               [HN_SORT_STABLE] = l->one};
+    const hn_expr sort[HN_SORT_PARAM_COUNT] = {
+        [HN_SORT_OUTER] = l->one,       [HN_SORT_N] = count,
+        [HN_SORT_INNER] = l->one,       [HN_SORT_K] = count,
+        [HN_SORT_DESCENDING] = l->zero, [HN_SORT_STABLE] = l->one};
     HN_TRY(add_call(l, HN_EXTERN_SORT, (const hn_buf[]){sorted, order, place}, 2, 3, sort,
                     HN_SORT_PARAM_COUNT));
     hn_contiguous_strides(l->sym, vi->sizes, vi->rank, row_major);
     HN_TRY(lower_new_buffer(l, p->v, row_major)); /* an output in another layout is copied */
-    const hn_expr combine[HN_COMBINE_PARAM_COUNT] = {
-        [HN_COMBINE_PLACES] = places,
-        [HN_COMBINE_N] = count,
-        [HN_COMBINE_MODE] = hn_sym_int(l->sym, (int64_t)p->mode)};
+    const hn_expr combine[HN_COMBINE_PARAM_COUNT] = {[HN_COMBINE_PLACES] = places,
+                                                     [HN_COMBINE_N] = count,
+                                                     [HN_COMBINE_MODE] =
+                                                         hn_sym_int(l->sym, (int64_t)p->mode)};
     const hn_buf operands[] = {l->values[p->v].buffer, l->values[p->x].buffer, sorted, order,
                                value};
     return add_call(l, HN_EXTERN_COMBINE_SORTED, operands, 1, 5, combine, HN_COMBINE_PARAM_COUNT);
@@ -273,12 +272,12 @@ static hn_sid scatter_value(lower_body *b, const scattered *p, const hn_expr *va
 hn_status lower_scatter(lower *l, const hn_node_info *n) {
     const hn_value_info *ii = hn_graph_value(l->g, n->args[1].as.value);
     scattered p = {.node = n,
-              .x = n->args[0].as.value,
-              .v = n->results[0],
-              .mode = store_mode(n->args[4].as.s),
-              .rank = ii->rank,
-              .place = scatter_place,
-              .value = scatter_value};
+                   .x = n->args[0].as.value,
+                   .v = n->results[0],
+                   .mode = store_mode(n->args[4].as.s),
+                   .rank = ii->rank,
+                   .place = scatter_place,
+                   .value = scatter_value};
     if (is_select(l, n)) return lower_select(l, n);
     memcpy(p.extents, ii->sizes, ii->rank * sizeof *p.extents);
     if (ii->rank) p.may_meet[lower_int(l, &n->args[3])] = true;
@@ -309,8 +308,8 @@ static hn_sid index_put_value(lower_body *b, const scattered *p, const hn_expr *
     const hn_value_info *vi = hn_graph_value(b->l->g, values);
     hn_expr at[HN_MAX_RANK];
     for (uint32_t d = 0; d < vi->rank; d++)
-        at[d] = hn_sym_is_value(b->l->sym, vi->sizes[d], 1) ? b->l->zero
-                                                            : vars[p->rank - vi->rank + d];
+        at[d] =
+            hn_sym_is_value(b->l->sym, vi->sizes[d], 1) ? b->l->zero : vars[p->rank - vi->rank + d];
     return lower_gen(b, values, at);
 }
 
@@ -319,12 +318,12 @@ hn_status lower_index_put(lower *l, const hn_node_info *n) {
     const hn_value_info *xi = hn_graph_value(l->g, n->args[0].as.value);
     const uint32_t index_rank = rank_of_indices(l, indices);
     scattered p = {.node = n,
-              .x = n->args[0].as.value,
-              .v = n->results[0],
-              .mode = store_mode(n->args[3].as.s),
-              .rank = index_rank + xi->rank - indices->count,
-              .place = index_put_place,
-              .value = index_put_value};
+                   .x = n->args[0].as.value,
+                   .v = n->results[0],
+                   .mode = store_mode(n->args[3].as.s),
+                   .rank = index_rank + xi->rank - indices->count,
+                   .place = index_put_place,
+                   .value = index_put_value};
     for (uint32_t d = 0; d < p.rank; d++) {
         p.may_meet[d] = d < index_rank;
         p.extents[d] = p.may_meet[d] ? hn_graph_value(l->g, indices->as.values[0])->sizes[d]

@@ -35,8 +35,8 @@ static void put_combination(hn_dtype dtype, int64_t mode, hn_strbuf *out) {
 hn_status hn_cuda_combine_sorted(hn_cuda_list *list) {
     hn_sym *sym = list->program->sym;
     const hn_dtype dtype = dtype_of(list, OUT);
-    const hn_expr groups = hn_sym_ceildiv(sym, list->call->params[HN_COMBINE_PLACES],
-                                          hn_sym_int(sym, THREADS));
+    const hn_expr groups =
+        hn_sym_ceildiv(sym, list->call->params[HN_COMBINE_PLACES], hn_sym_int(sym, THREADS));
     int64_t mode;
     if (!hn_sym_is_int(sym, list->call->params[HN_COMBINE_MODE], &mode) || mode < 0 ||
         mode > HN_COMBINE_MAX || (mode && !hn_dtype_is_float(dtype)))

@@ -15,9 +15,9 @@ static void describe(lowering *t) {
     for (hn_item k = 1; t->program && k < t->program->items.count; k++) {
         const hn_item_info *item = &t->program->items.items[k];
         if (k > 1) hn_strbuf_putc(&t->text, ' ');
-        hn_strbuf_puts(&t->text, item->kind == HN_ITEM_LOOP ? loops[item->loop->kind]
-                                 : item->kind != HN_ITEM_EXTERN           ? "other"
-                                 : item->ext->kind == HN_EXTERN_SORT      ? "sort"
+        hn_strbuf_puts(&t->text, item->kind == HN_ITEM_LOOP          ? loops[item->loop->kind]
+                                 : item->kind != HN_ITEM_EXTERN      ? "other"
+                                 : item->ext->kind == HN_EXTERN_SORT ? "sort"
                                  : item->ext->kind == HN_EXTERN_COMBINE_SORTED ? "combine"
                                                                                : "call");
     }
@@ -128,13 +128,13 @@ static void check_values(const char *text, const char *mode, const char *dtype) 
         const uint32_t count = t.graph->inputs.count;
         EXPECT_OK(hn_random_inputs(5, &t.arena, t.graph, 0, inputs));
         lower_sorted(&t, &plain, true);
-        EXPECT_OK(hn_program_run_all(&t.arena, t.program, t.graph, inputs, count, HN_RUN_LOOPS,
-                                     wanted));
+        EXPECT_OK(
+            hn_program_run_all(&t.arena, t.program, t.graph, inputs, count, HN_RUN_LOOPS, wanted));
         lower_sorted(&t, &sorts, true);
         describe(&t);
         EXPECT(strstr(hn_strbuf_str(&t.text).ptr, "combine"));
-        EXPECT_OK(hn_program_run_all(&t.arena, t.program, t.graph, inputs, count,
-                                     HN_RUN_OPERATIONS, got));
+        EXPECT_OK(hn_program_run_all(&t.arena, t.program, t.graph, inputs, count, HN_RUN_OPERATIONS,
+                                     got));
         EXPECT_OK(hn_outputs_compare(got, wanted, exact, 1));
     }
     lowering_end(&t);
@@ -142,8 +142,9 @@ static void check_values(const char *text, const char *mode, const char *dtype) 
 }
 
 TEST(values) {
-    static const char *const modes[] = {"set", "add", "min", "max"},
-                             *const dtypes[] = {"f32", "f64", "f16", "bf16"};
+    static const char *const modes[] = {"set", "add", "min", "max"}, *const dtypes[] = {
+                                                                         "f32", "f64", "f16",
+                                                                         "bf16"};
     for (size_t k = 0; k < HN_COUNT_OF(texts); k++) {
         for (size_t m = 0; m < HN_COUNT_OF(modes); m++)
             for (size_t d = 0; d < HN_COUNT_OF(dtypes); d++)
@@ -160,9 +161,9 @@ TEST(indices_outside) {
     if (lowering_parse(&t, ADD("f32", "3", "4096", "add"))) { /* indices are -4 to 4 */
         lower_sorted(&t, &sorts, true);
         EXPECT_OK(hn_random_inputs(5, &t.arena, t.graph, 0, inputs));
-        EXPECT_ERROR(hn_program_run_all(&t.arena, t.program, t.graph, inputs, 3, HN_RUN_OPERATIONS,
-                                        got),
-                     HN_INVALID_ARGUMENT, "");
+        EXPECT_ERROR(
+            hn_program_run_all(&t.arena, t.program, t.graph, inputs, 3, HN_RUN_OPERATIONS, got),
+            HN_INVALID_ARGUMENT, "");
     }
     lowering_end(&t);
 }

@@ -13,9 +13,7 @@
 enum { OUT = 0, X = 1, PLACES = 2, ORDER = 3, VALUES = 4 };
 
 /* Of zeros -0 is the lesser one. */
-static bool is_less(double a, double b) {
-    return a < b || (a == b && signbit(a) && !signbit(b));
-}
+static bool is_less(double a, double b) { return a < b || (a == b && signbit(a) && !signbit(b)); }
 static double least(double a, double b) {
     return isnan(a) || isnan(b) ? NAN : is_less(a, b) ? a : b;
 }
@@ -47,9 +45,9 @@ static hn_status combine_run(const hn_ext_call *call, void *scratch) {
     (void)scratch;
     if (p[HN_COMBINE_PLACES]) memcpy(out, call->operands[X], (size_t)p[HN_COMBINE_PLACES] * bytes);
     for (int64_t j = 0; j < p[HN_COMBINE_N]; j++) {
-        const int64_t at = order[j], place = (int64_t)hn_ext_load(call->dtypes[PLACES],
-                                                                  call->operands[PLACES], j)
-                                                 .u;
+        const int64_t at = order[j],
+                      place =
+                          (int64_t)hn_ext_load(call->dtypes[PLACES], call->operands[PLACES], j).u;
         if (place < 0 || place >= p[HN_COMBINE_PLACES])
             return outside("place", place, p[HN_COMBINE_PLACES]);
         if (at < 0 || at >= p[HN_COMBINE_N]) return outside("position", at, p[HN_COMBINE_N]);
