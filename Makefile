@@ -50,7 +50,7 @@ uninstall: ## remove what `make install` has put below PREFIX
 
 format: ## format all C sources and scripts with clang-format; .clang-format has the rule
 	@tools/setup.sh format
-	@git ls-files '*.c' '*.h' 'share/report/*.js' | xargs clang-format-14 -i
+	@git ls-files -co --exclude-standard '*.c' '*.h' 'share/report/*.js' | xargs clang-format-14 -i
 
 clean: ## remove build/
 	@rm -rf $(BUILD)

@@ -106,20 +106,6 @@ static hn_status count_step(hn_driver *d, uint32_t k, known_work *known) {
     return NULL;
 }
 
-/* Temporaries that reach farther than their elements need. */
-static void count_layouts(hn_driver *d) {
-    const hn_program *p = d->program;
-    for (hn_buf b = 1; b < p->buffers.count; b++) {
-        const hn_buffer *buffer = &p->buffers.items[b];
-        int64_t elems = 1;
-        if (buffer->kind != HN_BUFFER_TEMP) continue;
-        for (uint32_t k = 0; k < buffer->rank; k++)
-            elems *= hn_sym_hint(d->sym, buffer->sizes[k], 1024);
-        count(d, HN_METRIC_LAYOUTS_PADDED,
-              buffer->rank && elems > 0 && hn_sym_hint(d->sym, buffer->extent, 1024) > elems);
-    }
-}
-
 static void count_fusions(hn_driver *d) {
     const hn_schedule *schedule = &d->schedule;
     count(d, HN_METRIC_FUSIONS_REFUSED, schedule->refusals.count);
@@ -149,12 +135,12 @@ hn_status hn_driver_count(hn_driver *d) {
         status = count_step(d, k, &known);
     hn_strbuf_deinit(&known.key);
     if (status) return status;
-    count_layouts(d);
     count_fusions(d);
     count_rewrites(d);
     hn_driver_weights_count(d);
     count(d, HN_METRIC_SCATTERS_SELECTED, d->program->scatters_selected);
     count(d, HN_METRIC_CATS_CUT, d->program->cats_cut);
+    count(d, HN_METRIC_LAYOUTS_PADDED, d->program->layouts_padded);
     count(d, HN_METRIC_NODES_IMPORTED, d->stats.nodes_imported);
     count(d, HN_METRIC_NODES, d->stats.nodes);
     count(d, HN_METRIC_LOOPS, d->stats.loops);

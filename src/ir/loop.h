@@ -260,6 +260,7 @@ typedef struct hn_program {
     } index_origins;
     uint32_t scatters_selected; /* that are selects, not loops: for the metrics */
     uint32_t cats_cut;          /* that are no memory, since their readers are cut: likewise */
+    uint32_t layouts_padded;    /* of temporaries, which reach farther than their elements need */
 } hn_program;
 
 /* The operation that a target with these (NULL: none) has for a call; NULL: it has none. */

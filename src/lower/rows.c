@@ -156,6 +156,7 @@ hn_status lower_product_memory(lower *l, const hn_node_info *n, int64_t *out_res
     strides_along(l, v, info(l, v)->rank - 1, strides);
     HN_TRY(lower_new_buffer(l, v, strides));
     l->p->buffers.items[l->values[v].buffer].kind = HN_BUFFER_TEMP; /* an output is copied */
+    l->p->layouts_padded++;
     *out_rest = rest;
     return NULL;
 }
