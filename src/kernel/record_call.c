@@ -175,9 +175,15 @@ static hn_quantity nms(counter *c) {
 
 /* What is combined, at least once a value. */
 static hn_quantity combine_sorted(counter *c) {
-    const hn_quantity places = size_at(c, HN_COMBINE_PLACES), n = size_at(c, HN_COMBINE_N);
-    for (uint32_t k = 0; k < 5; k++) add_operand(c, k, k < 2 ? places : n);
-    return n;
+    const hn_quantity columns = size_at(c, HN_COMBINE_COLUMNS), n = size_at(c, HN_COMBINE_N),
+                      result = times(c, size_at(c, HN_COMBINE_PLACES), columns),
+                      values = times(c, n, columns);
+    add_operand(c, 0, result);
+    add_operand(c, 1, n);
+    add_operand(c, 2, n);
+    add_operand(c, 3, values);
+    add_operand(c, 4, result);
+    return values;
 }
 
 static hn_quantity count(counter *c) {

@@ -10,6 +10,7 @@
 
 #include "ir/check.h"
 
+#include <math.h>
 #include <string.h>
 
 static hn_store_mode store_mode(hn_str mode) {
@@ -95,6 +96,7 @@ typedef struct scattered {
     hn_expr extents[HN_MAX_RANK]; /* of the elements that are put */
     /* elements that differ in other dimensions never have the same place */
     bool may_meet[HN_MAX_RANK];
+    uint32_t row_rank; /* the last dimensions, if what they have together is put as it is */
     /* The place in v, and the value, of the element `vars`. */
     void (*place)(lower_body *b, const struct scattered *p, const hn_expr *vars, hn_expr *out);
     hn_sid (*value)(lower_body *b, const struct scattered *p, const hn_expr *vars);
@@ -119,19 +121,34 @@ static hn_status put_by_loop(lower *l, const scattered *p) {
 
 /* ---- by sorting ---- */
 
-/* On an H200, roughly: a look at an index, of threads that share out a scatter; what sorting and
- * combining takes for each element; and all of its launches. */
-static const double look_ns = 30, sorted_ns = 0.25, launches_ns = 60e3;
+/* Measured on an H200: a look at an index, of threads that share out a scatter; for each place to
+ * sort, and for each element to combine; all launches. */
+static const double look_ns = 100, sorted_ns = 0.15, combined_ns = 0.01, launches_ns = 60e3;
+
+/* Rows of fewer elements are sorted element by element: many lanes share one of the places that
+ * most are put to (codegen/cuda/combine_sorted.cu). */
+enum { COLUMNS_MIN = 16, UNKNOWN = 1024 };
+
+static double hint_of(const lower *l, const hn_expr *sizes, uint32_t count) {
+    double product = 1;
+    for (uint32_t d = 0; d < count; d++) product *= (double)hn_sym_hint(l->sym, sizes[d], UNKNOWN);
+    return product;
+}
+
+/* How many of the last dimensions are the columns of rows that are put as a whole. */
+static uint32_t column_rank(const lower *l, const scattered *p) {
+    const hn_expr *columns = p->extents + p->rank - p->row_rank;
+    return hint_of(l, columns, p->row_rank) >= COLUMNS_MIN ? p->row_rank : 0;
+}
 
 static bool pays_to_sort(const lower *l, const scattered *p) {
-    enum { UNKNOWN = 1024 };
-    double looks = 1, elems = 1;
-    for (uint32_t d = 0; d < p->rank; d++) {
-        const double extent = (double)hn_sym_hint(l->sym, p->extents[d], UNKNOWN);
-        elems *= extent;
-        if (p->may_meet[d]) looks *= extent;
-    }
-    return looks * look_ns > launches_ns + elems * sorted_ns;
+    const uint32_t places_rank = p->rank - column_rank(l, p);
+    const double places = hint_of(l, p->extents, places_rank);
+    double looks = 1;
+    for (uint32_t d = 0; d < p->rank; d++)
+        if (p->may_meet[d]) looks *= hint_of(l, &p->extents[d], 1);
+    return looks * look_ns >
+           launches_ns + places * sorted_ns + hint_of(l, p->extents, p->rank) * combined_ns;
 }
 
 /* Whole numbers come out the same in whatever order they are combined. */
@@ -150,55 +167,59 @@ static bool is_sorted(lower *l, const scattered *p) {
                            0);
 }
 
-/* One number for each element that is put, side by side. */
-static hn_status new_list(lower *l, const scattered *p, hn_dtype dtype, hn_buf *out) {
+/* A tensor of the first `rank` dimensions of what is put, row-major. */
+static hn_status new_list(lower *l, const scattered *p, uint32_t rank, hn_dtype dtype,
+                          hn_buf *out) {
     hn_expr *strides, *sizes;
-    HN_NEW(l->arena, strides, p->rank);
-    HN_NEW(l->arena, sizes, p->rank);
-    memcpy(sizes, p->extents, p->rank * sizeof *sizes);
-    hn_contiguous_strides(l->sym, sizes, p->rank, strides);
+    HN_NEW(l->arena, strides, rank);
+    HN_NEW(l->arena, sizes, rank);
+    memcpy(sizes, p->extents, rank * sizeof *sizes);
+    hn_contiguous_strides(l->sym, sizes, rank, strides);
     return hn_program_add_buffer(l->p,
                                  (hn_buffer){.kind = HN_BUFFER_TEMP,
                                              .dtype = dtype,
-                                             .rank = p->rank,
+                                             .rank = rank,
                                              .sizes = sizes,
                                              .strides = strides,
-                                             .extent = hn_sym_product(l->sym, sizes, p->rank)},
+                                             .extent = hn_sym_product(l->sym, sizes, rank)},
                                  out);
 }
 
-/* The place of an element: its number in v, row-major. */
-static hn_sid place_of(lower_body *b, const scattered *p, const hn_expr *vars, hn_dtype dtype) {
+/* The place of an element, or of a row with `columns` dimensions: its number in v, row-major. */
+static hn_sid place_of(lower_body *b, const scattered *p, const hn_expr *vars, uint32_t columns,
+                       hn_dtype dtype) {
     lower *l = b->l;
     const hn_value_info *vi = hn_graph_value(l->g, p->v);
+    const uint32_t rank = vi->rank - columns;
     hn_expr at[HN_MAX_RANK], strides[HN_MAX_RANK];
     p->place(b, p, vars, at);
-    hn_contiguous_strides(l->sym, vi->sizes, vi->rank, strides);
+    hn_contiguous_strides(l->sym, vi->sizes, rank, strides);
     const hn_sid place =
         lower_gen_sop(b, (hn_sop){.kind = HN_SOP_INDEX,
                                   .dtype = HN_DTYPE_I64,
-                                  .index = lower_index_linear(l, l->zero, at, strides, vi->rank)});
+                                  .index = lower_index_linear(l, l->zero, at, strides, rank)});
     if (dtype == HN_DTYPE_I64) return place;
     return lower_gen_sop(b, (hn_sop){.kind = HN_SOP_CAST, .dtype = dtype, .args = {place}});
 }
 
-/* Fills a new list with the places, or with the values. */
+/* A new list of places, of rows with `columns` dimensions, or of values. */
 static hn_status list_of(lower *l, const scattered *p, hn_dtype dtype, bool is_of_places,
-                         hn_buf *out) {
-    HN_TRY(new_list(l, p, dtype, out));
-    hn_loop loop = {.kind = HN_LOOP_POINTWISE, .rank = p->rank};
-    lower_loop_vars(l, &loop, p->extents, p->rank);
+                         uint32_t columns, hn_buf *out) {
+    const uint32_t rank = p->rank - (is_of_places ? columns : 0);
+    HN_TRY(new_list(l, p, rank, dtype, out));
+    hn_loop loop = {.kind = HN_LOOP_POINTWISE, .rank = rank};
+    lower_loop_vars(l, &loop, p->extents, rank);
     lower_body b;
     lower_body_init(&b, l);
     const hn_sid value =
-        is_of_places ? place_of(&b, p, loop.vars, dtype) : p->value(&b, p, loop.vars);
+        is_of_places ? place_of(&b, p, loop.vars, columns, dtype) : p->value(&b, p, loop.vars);
     if (b.failed) return b.failed;
     loop.body = b.body;
     loop.store =
         (hn_loop_store){.buffer = *out,
                         .value = value,
                         .index = lower_index_linear(l, l->zero, loop.vars,
-                                                    l->p->buffers.items[*out].strides, p->rank)};
+                                                    l->p->buffers.items[*out].strides, rank)};
     hn_item item;
     return hn_program_add_loop(l->p, &loop, l->origin, &item);
 }
@@ -207,8 +228,9 @@ static hn_status add_call(lower *l, hn_extern_kind kind, const hn_buf *buffers, 
                           uint32_t operands, const hn_expr *params, uint32_t param_count) {
     hn_extern e = {.kind = kind, .operand_count = operands, .param_count = param_count};
     for (uint32_t k = 0; k < operands; k++)
-        e.operands[k] = (struct hn_extern_operand){
-            .buffer = buffers[k], .offset_elems = l->zero, .written = k < written};
+        if (buffers[k])
+            e.operands[k] = (struct hn_extern_operand){
+                .buffer = buffers[k], .offset_elems = l->zero, .written = k < written};
     memcpy(e.params, params, param_count * sizeof *params);
     hn_item item;
     return hn_program_add_extern(l->p, &e, l->origin, &item);
@@ -221,33 +243,51 @@ static hn_dtype dtype_of_places(const lower *l, hn_expr places) {
                                                                        : HN_DTYPE_I64;
 }
 
-static hn_status put_by_sorting(lower *l, const scattered *p) {
-    const hn_value_info *vi = hn_graph_value(l->g, p->v);
-    const hn_expr count = hn_sym_product(l->sym, p->extents, p->rank),
-                  places = hn_sym_product(l->sym, vi->sizes, vi->rank);
-    const hn_dtype dtype = dtype_of_places(l, places);
-    hn_buf place, value, sorted, order;
-    hn_expr row_major[HN_MAX_RANK];
-    HN_TRY(lower_realize_at_start(l, p->x));
-    HN_TRY(list_of(l, p, dtype, true, &place));
-    HN_TRY(list_of(l, p, vi->dtype, false, &value));
-    HN_TRY(new_list(l, p, dtype, &sorted));
-    HN_TRY(new_list(l, p, HN_DTYPE_I64, &order));
-    const hn_expr sort[HN_SORT_PARAM_COUNT] = {
+static hn_status sort_places(lower *l, hn_expr count, hn_buf place, hn_buf sorted, hn_buf order) {
+    const hn_expr params[HN_SORT_PARAM_COUNT] = {
         [HN_SORT_OUTER] = l->one,       [HN_SORT_N] = count,
         [HN_SORT_INNER] = l->one,       [HN_SORT_K] = count,
         [HN_SORT_DESCENDING] = l->zero, [HN_SORT_STABLE] = l->one};
-    HN_TRY(add_call(l, HN_EXTERN_SORT, (const hn_buf[]){sorted, order, place}, 2, 3, sort,
-                    HN_SORT_PARAM_COUNT));
+    return add_call(l, HN_EXTERN_SORT, (const hn_buf[]){sorted, order, place}, 2, 3, params,
+                    HN_SORT_PARAM_COUNT);
+}
+
+static bool is_zero(const lower *l, hn_value x) {
+    const hn_node producer = hn_graph_value(l->g, x)->producer;
+    const hn_node_info *n = producer ? hn_graph_node(l->g, producer) : NULL;
+    if (!n || n->op != HN_OP_FULL) return false;
+    const hn_arg *value = &n->args[0];
+    return value->kind == HN_ARG_INT     ? hn_sym_is_value(l->sym, value->as.expr, 0)
+           : value->kind == HN_ARG_FLOAT ? value->as.f == 0 && !signbit(value->as.f)
+                                         : false;
+}
+
+static hn_status put_by_sorting(lower *l, const scattered *p) {
+    const hn_value_info *vi = hn_graph_value(l->g, p->v);
+    const uint32_t columns = column_rank(l, p), list_rank = p->rank - columns;
+    const hn_expr count = hn_sym_product(l->sym, p->extents, list_rank),
+                  places = hn_sym_product(l->sym, vi->sizes, vi->rank - columns);
+    const hn_dtype dtype = dtype_of_places(l, places);
+    hn_buf place, value, sorted, order, x = 0;
+    hn_expr row_major[HN_MAX_RANK];
+    if (!is_zero(l, p->x)) {
+        HN_TRY(lower_realize_at_start(l, p->x));
+        x = l->values[p->x].buffer;
+    }
+    HN_TRY(list_of(l, p, dtype, true, columns, &place));
+    HN_TRY(list_of(l, p, vi->dtype, false, columns, &value));
+    HN_TRY(new_list(l, p, list_rank, dtype, &sorted));
+    HN_TRY(new_list(l, p, list_rank, HN_DTYPE_I64, &order));
+    HN_TRY(sort_places(l, count, place, sorted, order));
     hn_contiguous_strides(l->sym, vi->sizes, vi->rank, row_major);
     HN_TRY(lower_new_buffer(l, p->v, row_major)); /* an output in another layout is copied */
-    const hn_expr combine[HN_COMBINE_PARAM_COUNT] = {[HN_COMBINE_PLACES] = places,
-                                                     [HN_COMBINE_N] = count,
-                                                     [HN_COMBINE_MODE] =
-                                                         hn_sym_int(l->sym, (int64_t)p->mode)};
-    const hn_buf operands[] = {l->values[p->v].buffer, l->values[p->x].buffer, sorted, order,
-                               value};
-    return add_call(l, HN_EXTERN_COMBINE_SORTED, operands, 1, 5, combine, HN_COMBINE_PARAM_COUNT);
+    const hn_expr params[HN_COMBINE_PARAM_COUNT] = {
+        [HN_COMBINE_PLACES] = places,
+        [HN_COMBINE_COLUMNS] = hn_sym_product(l->sym, p->extents + list_rank, columns),
+        [HN_COMBINE_N] = count,
+        [HN_COMBINE_MODE] = hn_sym_int(l->sym, (int64_t)p->mode)};
+    const hn_buf operands[] = {l->values[p->v].buffer, sorted, order, value, x};
+    return add_call(l, HN_EXTERN_COMBINE_SORTED, operands, 1, 5, params, HN_COMBINE_PARAM_COUNT);
 }
 
 static hn_status put(lower *l, const scattered *p) {
@@ -322,6 +362,7 @@ hn_status lower_index_put(lower *l, const hn_node_info *n) {
                    .v = n->results[0],
                    .mode = store_mode(n->args[3].as.s),
                    .rank = index_rank + xi->rank - indices->count,
+                   .row_rank = xi->rank - indices->count,
                    .place = index_put_place,
                    .value = index_put_value};
     for (uint32_t d = 0; d < p.rank; d++) {

@@ -213,9 +213,9 @@ typedef struct hn_sched_limits {
     /* of a product's result: a costly activation of more is a kernel */
     int64_t costly_epilogue_max_elems;
     int64_t split_min_elems; /* of a reduction, to become two kernels, */
-    /* ... if rows are fewer than two for a thread; or columns make fewer strips than so many for 100
-     * threads: on a GPU many threads go down one strip, so that few strips keep memory busy */
-    int64_t split_strips;
+    /* ... if rows are fewer than so many for 100 threads, or columns make fewer strips: on a GPU
+     * many threads go down one strip, so that few strips keep memory busy */
+    int64_t split_rows, split_strips;
     int64_t split_parts_max; /* of so many parts, a power of two, */
     /* of a scan, to be done in pieces where it has few rows, or strips of columns, for the threads; 0:
      * none is. And of a piece, at least. Of a scan down columns that is `column_min_steps` */

@@ -28,7 +28,8 @@ static int64_t parts_of(sched *s, const hn_loop *loop) {
     bool column = is_column_reduction(s, loop);
     int64_t per_part = column ? limits->column_min_steps : 1;
     if (column) rows = results / last * ((last + limits->column_strip - 1) / limits->column_strip);
-    if (100 * rows >= (column ? limits->split_strips : 200) * (int64_t)s->options->threads ||
+    if (100 * rows >=
+            (column ? limits->split_strips : limits->split_rows) * (int64_t)s->options->threads ||
         results * elems < limits->split_min_elems)
         return 0;
     if (!hn_sym_is_int(s->sym, hn_sym_symbol_extent(s->sym, loop->vars[loop->rank]), &extent))

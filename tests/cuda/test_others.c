@@ -378,16 +378,17 @@ static int ascending(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
+/* Without `has_x` the result begins with zeros. */
 static void check_combine(hn_dtype dtype, hn_dtype place_dtype, hn_combine_mode mode,
-                          int64_t places, int64_t n, shares how) {
+                          int64_t places, int64_t columns, int64_t n, shares how, bool has_x) {
     operation o = {.kind = HN_EXTERN_COMBINE_SORTED,
-                   .operand_count = 5,
+                   .operand_count = has_x ? 5 : 4,
                    .written = 1,
                    .param_count = HN_COMBINE_PARAM_COUNT,
-                   .dtypes = {dtype, dtype, place_dtype, HN_DTYPE_I64, dtype},
-                   .elems = {places, places, n, n, n},
-                   .params = {places, n, mode},
-                   .is_dynamic = {true, true}};
+                   .dtypes = {dtype, place_dtype, HN_DTYPE_I64, dtype, has_x ? dtype : 0},
+                   .elems = {places * columns, n, n, n * columns, places * columns},
+                   .params = {places, columns, n, mode},
+                   .is_dynamic = {true, columns != 1, true}};
     int64_t *place = malloc((size_t)(n + 1) * sizeof *place),
             *order = malloc((size_t)(n + 1) * sizeof *order);
     int32_t *narrow = malloc((size_t)(n + 1) * sizeof *narrow);
@@ -400,10 +401,10 @@ static void check_combine(hn_dtype dtype, hn_dtype place_dtype, hn_combine_mode 
         narrow[j] = (int32_t)place[j];
     }
     const bool is_float = hn_dtype_is_float(dtype);
-    void *x = is_float ? make_floats(dtype, places) : make_elements(dtype, places),
-         *values = is_float ? make_floats(dtype, n) : make_elements(dtype, n);
+    void *x = is_float ? make_floats(dtype, o.elems[4]) : make_elements(dtype, o.elems[4]),
+         *values = is_float ? make_floats(dtype, o.elems[3]) : make_elements(dtype, o.elems[3]);
     const void *const sorted = place_dtype == HN_DTYPE_I32 ? (const void *)narrow : place;
-    EXPECT_INT(check(&o, (const void *const[]){x, sorted, order, values}), 1);
+    EXPECT_INT(check(&o, (const void *const[]){sorted, order, values, x}), 1);
     free(x), free(values), free(place), free(order), free(narrow);
 }
 
@@ -414,14 +415,29 @@ TEST(combining_at_sorted_places) {
     static const hn_dtype floats[] = {HN_DTYPE_F32, HN_DTYPE_F64, HN_DTYPE_F16, HN_DTYPE_BF16};
     for (size_t k = 0; k < HN_COUNT_OF(sizes); k++)
         check_combine(HN_DTYPE_F32, k % 2 ? HN_DTYPE_I32 : HN_DTYPE_I64, HN_COMBINE_ADD,
-                      sizes[k][0], sizes[k][1], (shares)(k % 3));
-    check_combine(HN_DTYPE_F32, HN_DTYPE_I32, HN_COMBINE_ADD, 300, 5000, ONE_HAS_ALL);
+                      sizes[k][0], 1, sizes[k][1], (shares)(k % 3), k % 4 != 0);
+    check_combine(HN_DTYPE_F32, HN_DTYPE_I32, HN_COMBINE_ADD, 300, 1, 5000, ONE_HAS_ALL, true);
     for (size_t d = 0; d < HN_COUNT_OF(floats); d++)
         for (hn_combine_mode mode = HN_COMBINE_ADD; mode <= HN_COMBINE_MAX; mode++)
             if (d == 0 || (d + mode) % 2)
-                check_combine(floats[d], HN_DTYPE_I32, mode, 70, 2000, MANY_HERE_AND_THERE);
+                check_combine(floats[d], HN_DTYPE_I32, mode, 70, 1, 2000, MANY_HERE_AND_THERE,
+                              true);
     for (size_t d = 0; d < HN_COUNT_OF(dtypes); d += 3)
-        check_combine(dtypes[d], HN_DTYPE_I32, HN_COMBINE_SET, 70, 2000, MANY_HERE_AND_THERE);
+        check_combine(dtypes[d], HN_DTYPE_I32, HN_COMBINE_SET, 70, 1, 2000, MANY_HERE_AND_THERE,
+                      d != 3);
+}
+
+TEST(combining_rows_at_sorted_places) {
+    static const int64_t sizes[][3] = {{1, 1, 31}, {7, 16, 9}, {8, 129, 40}, {9, 128, 0},
+                                       {0, 33, 0}, {5, 0, 12}, {50, 300, 17}};
+    for (size_t k = 0; k < HN_COUNT_OF(sizes); k++)
+        check_combine(k % 2 ? HN_DTYPE_BF16 : HN_DTYPE_F32, k % 2 ? HN_DTYPE_I32 : HN_DTYPE_I64,
+                      HN_COMBINE_ADD, sizes[k][0], sizes[k][1] == 1 ? 40 : sizes[k][1], sizes[k][2],
+                      (shares)(k % 3), k % 2);
+    check_combine(HN_DTYPE_F64, HN_DTYPE_I32, HN_COMBINE_MAX, 20, 70, 200, MANY_HERE_AND_THERE,
+                  true);
+    check_combine(HN_DTYPE_I16, HN_DTYPE_I32, HN_COMBINE_SET, 20, 70, 200, MANY_HERE_AND_THERE,
+                  false);
 }
 
 /* ---- products by groups ---- */

@@ -157,8 +157,9 @@ done
 
 # --- scatters in order: the bits of the CPU ---
 
-# in_order NAME DTYPE PLACES STEP MODE: 30,000 numbers of many sizes go to places that data tells; places are STEP apart.
+# in_order NAME DTYPE PLACES STEP MODE [COLUMNS]: 30,000 numbers of many sizes, or rows of them, go to places that data tells, STEP apart.
 in_order() {
+    local columns=${6:+, $6} one=${6:+, 1}
     cat >"$work/in_order.hnir" <<EOF
 graph {
   input user %nine : i64[] "nine"
@@ -176,8 +177,10 @@ graph {
   %m = cast(%n, dtype=f32)
   %root = sqrt(%m)
   %s = sub(%fourth, %root)
-  %v = cast(%s, dtype=$2)
-  %x = full(value=0, sizes=[$3], dtype=$2)
+  %w = cast(%s, dtype=$2)
+  %row = reshape(%w, sizes=[30000$one])
+  %v = expand(%row, sizes=[30000$columns])
+  %x = full(value=0, sizes=[$3$columns], dtype=$2)
   %y = index_put(%x, [%i], %v, mode="$5", wrap=false) at "$1" "m.py:1"
   output user %y "y"
 }
@@ -191,6 +194,8 @@ in_order rounded_sums bf16 1000 7919 add
 in_order all_at_few_places f64 3 1 add
 in_order the_last_ones_stay f16 5000 7919 set
 in_order greatest f32 700 11 max
+in_order rows f32 1000 7919 add 40
+in_order rows_that_stay bf16 300 7 set 33
 
 # --- bundles ---
 

@@ -12,6 +12,7 @@
                    .prologue_max_ops = 4,                                                          \
                    .prologue_max_loads = 2,                                                        \
                    .split_min_elems = 4096,                                                        \
+                   .split_rows = 200,                                                              \
                    .split_strips = 200,                                                            \
                    .split_parts_max = 64,                                                          \
                    .scan_min_elems = 4096,                                                         \

@@ -21,7 +21,7 @@ typedef enum hn_extern_kind {
     HN_EXTERN_NMS = 8,            /* keep (bool), boxes */
     /* d_q, d_k, d_v, grad, q, k, v, out, mask? */
     HN_EXTERN_ATTENTION_BACKWARD = 9,
-    HN_EXTERN_COMBINE_SORTED = 10, /* out, x, places (i32 or i64), order (i64), values */
+    HN_EXTERN_COMBINE_SORTED = 10, /* out, places, order, values, x? */
     HN_EXTERN_KIND_COUNT
 } hn_extern_kind;
 
@@ -164,10 +164,10 @@ enum {
     HN_NMS_PARAM_COUNT = 2
 };
 
-/* out[p] is x[p], combined with values[order[j]] for each j with places[j] = p, one after the
- * other: a scatter whose places were sorted. out and x have PLACES elements, the others N, all
- * contiguous. Places ascend and lie in [0, PLACES); order has each number in [0, N) once. Each step
- * rounds to the dtype. */
+/* out[p, c] is x[p, c], combined with values[order[j], c] for each j with places[j] = p, one after
+ * the other: a scatter whose places were sorted. out and x are [PLACES, COLUMNS], values [N,
+ * COLUMNS], places (i32 or i64) and order (i64) [N], all contiguous; without x it is 0. Places ascend
+ * and lie in [0, PLACES); order has each number in [0, N) once. Each step rounds to the dtype. */
 typedef enum hn_combine_mode {
     HN_COMBINE_SET = 0, /* the last value stays */
     HN_COMBINE_ADD = 1,
@@ -177,9 +177,10 @@ typedef enum hn_combine_mode {
 } hn_combine_mode;
 enum {
     HN_COMBINE_PLACES = 0,
-    HN_COMBINE_N = 1,
-    HN_COMBINE_MODE = 2, /* modes other than SET are for floats */
-    HN_COMBINE_PARAM_COUNT = 3
+    HN_COMBINE_COLUMNS = 1,
+    HN_COMBINE_N = 2,
+    HN_COMBINE_MODE = 3, /* modes other than SET are for floats */
+    HN_COMBINE_PARAM_COUNT = 4
 };
 
 /* A row for each kind: X(kind, name, operands, needed, written, parameters). Of a call's operands
@@ -195,6 +196,6 @@ enum {
     X(HN_EXTERN_NMS, "nms", 2, 2, 1, HN_NMS_PARAM_COUNT)                                           \
     X(HN_EXTERN_ATTENTION_BACKWARD, "attention_backward", 9, 8, 3,                                 \
       HN_ATTENTION_BACKWARD_PARAM_COUNT)                                                           \
-    X(HN_EXTERN_COMBINE_SORTED, "combine_sorted", 5, 5, 1, HN_COMBINE_PARAM_COUNT)
+    X(HN_EXTERN_COMBINE_SORTED, "combine_sorted", 5, 4, 1, HN_COMBINE_PARAM_COUNT)
 
 #endif

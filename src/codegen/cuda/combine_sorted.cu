@@ -1,12 +1,15 @@
-/* combine_sorted.cu: COMBINE_SORTED (henry/abi/extern_abi.h). A thread has a place of the result. Places are sorted, so the
+/* combine_sorted.cu: COMBINE_SORTED (henry/abi/extern_abi.h) of single elements. A thread has a place of the result. Places are sorted, so the
  * values of each lie side by side in `order`: a search finds where they begin, those of the next place are where they end.
  * A thread combines its values one after the other. Where they are many, the lanes of its warp read them, WIDE at a time,
  * while it combines those that were read before. PLACE is the dtype of places, COMBINE(a, b) what is done, rounded to the
- * dtype; IS_SET: the last value stays. */
+ * dtype; IS_SET: the last value stays; HAS_X: x is the last operand, else 0. */
 extern "C" __global__ void __launch_bounds__(256)
-KERNEL(ELEMENT *__restrict__ out, const ELEMENT *__restrict__ x, const PLACE *__restrict__ places,
-       const long long *__restrict__ order, const ELEMENT *__restrict__ values, int *__restrict__ status, long long count,
-       long long n, long long mode) {
+KERNEL(ELEMENT *__restrict__ out, const PLACE *__restrict__ places, const long long *__restrict__ order,
+       const ELEMENT *__restrict__ values,
+#if HAS_X
+       const ELEMENT *__restrict__ x,
+#endif
+       int *__restrict__ status, long long count, long long columns, long long n, long long mode) {
   enum { THREADS = 256, MANY = 64, EACH = 8, WIDE = 32 * EACH };
   __shared__ long long begins[THREADS + 1];
   const int t = (int)threadIdx.x;
@@ -24,12 +27,15 @@ KERNEL(ELEMENT *__restrict__ out, const ELEMENT *__restrict__ x, const PLACE *__
     __syncthreads();
   }
   const long long begin = begins[t], end = begins[t + 1];
+  NUMBER sum = 0;
+#if HAS_X
+  if (place < count) sum = LOAD(x[place]);
+#endif
 #if IS_SET
-  if (place < count) out[place] = end > begin ? values[order[end - 1]] : x[place];
+  if (end > begin) sum = values[order[end - 1]];
 #else
   __shared__ ELEMENT tiles[THREADS / 32][WIDE];
   const int lane = t % 32, warp = t / 32;
-  NUMBER sum = place < count ? LOAD(x[place]) : (NUMBER)0;
   const bool has_many = end - begin > MANY;
   if (!has_many) {
 #pragma unroll 4
@@ -58,6 +64,6 @@ KERNEL(ELEMENT *__restrict__ out, const ELEMENT *__restrict__ x, const PLACE *__
       __syncwarp();
     }
   }
-  if (place < count) out[place] = STORE(sum);
 #endif
+  if (place < count) out[place] = STORE(sum);
 }

@@ -419,10 +419,10 @@ static hn_status check_nms(const hn_ext_call *call) {
 
 static hn_status check_combine(const hn_ext_call *call) {
     const int64_t *p = call->params;
-    const uint8_t places = call->dtypes[2], order = call->dtypes[3];
-    HN_TRY(check_sizes(call, HN_COMBINE_PLACES, 2));
+    const uint8_t places = call->dtypes[1], order = call->dtypes[2];
+    HN_TRY(check_sizes(call, HN_COMBINE_PLACES, 3));
     HN_TRY(check_range(call, HN_COMBINE_MODE, 1, HN_COMBINE_SET, HN_COMBINE_MAX));
-    HN_TRY(check_same_dtype(call, 1));
+    HN_TRY(check_same_dtype(call, 3));
     HN_TRY(check_same_dtype(call, 4));
     if (p[HN_COMBINE_MODE] != HN_COMBINE_SET && !is_float(call->dtypes[0]))
         return HN_ERROR(HN_INVALID_ARGUMENT, "mode %" PRId64 " needs floats, operand 0 is %s",
@@ -432,9 +432,12 @@ static hn_status check_combine(const hn_ext_call *call) {
                         "places are %s and their order %s, must be i32 or i64, and i64",
                         hn_scalar_type_name((hn_scalar_type)places),
                         hn_scalar_type_name((hn_scalar_type)order));
+    const int64_t rows[] = {p[HN_COMBINE_PLACES], p[HN_COMBINE_N], p[HN_COMBINE_N], p[HN_COMBINE_N],
+                            p[HN_COMBINE_PLACES]};
     for (uint32_t k = 0; k < 5; k++) {
-        const int64_t elems = p[k < 2 ? HN_COMBINE_PLACES : HN_COMBINE_N];
-        HN_TRY(check_extent(call, k, (extent){.rank = 1, .sizes = {elems}, .strides = {1}}));
+        const int64_t columns = k == 1 || k == 2 ? 1 : p[HN_COMBINE_COLUMNS];
+        HN_TRY(check_extent(
+            call, k, (extent){.rank = 2, .sizes = {rows[k], columns}, .strides = {columns, 1}}));
     }
     return NULL;
 }

@@ -60,24 +60,51 @@ TEST(which_ones_are_sorted) {
     /* whole numbers: in any order */
     check_items(ADD("i64", "100", "4096", "add"), &sorts, true, LOOP);
     /* few indices, and rows of many elements */
-    check_items(ADD("f32", "100", "1000", "add"), &sorts, true, LOOP);
-    check_items(ADD("f32", "100, 512", "4096, 512", "add"), &sorts, true, LOOP);
+    check_items(ADD("f32", "100", "500", "add"), &sorts, true, LOOP);
+    check_items(ADD("f32", "100, 2048", "4096, 2048", "add"), &sorts, true, LOOP);
 }
 
-TEST(places_of_32_or_64_bits) {
+/* The call that combines; NULL: there is none. */
+static const hn_extern *combination_of(const lowering *t) {
+    for (hn_item k = 1; t->program && k < t->program->items.count; k++) {
+        const hn_item_info *item = &t->program->items.items[k];
+        if (item->kind == HN_ITEM_EXTERN && item->ext->kind == HN_EXTERN_COMBINE_SORTED)
+            return item->ext;
+    }
+    return NULL;
+}
+
+static void check_call(const char *text, hn_dtype places, int64_t columns, int64_t count,
+                       bool has_x) {
     lowering t;
-    if (lowering_parse(&t, ADD("f32", "100", "4096", "add"))) {
+    if (lowering_parse(&t, text)) {
         lower_sorted(&t, &sorts, true);
-        const hn_extern *e = t.program->items.items[4].ext;
-        EXPECT_INT(t.program->buffers.items[e->operands[2].buffer].dtype, HN_DTYPE_I32);
+        const hn_extern *e = combination_of(&t);
+        EXPECT(e);
+        if (e) {
+            EXPECT_INT(t.program->buffers.items[e->operands[1].buffer].dtype, places);
+            EXPECT(hn_sym_is_value(t.program->sym, e->params[HN_COMBINE_COLUMNS], columns));
+            EXPECT(hn_sym_is_value(t.program->sym, e->params[HN_COMBINE_N], count));
+            EXPECT_INT(e->operands[4].buffer != 0, has_x);
+        }
     }
     lowering_end(&t);
-    if (lowering_parse(&t, "symbol size s0 in [1, 9000]\n" ADD("f32", "s0", "4096", "add"))) {
-        lower_sorted(&t, &sorts, true);
-        const hn_extern *e = t.program->items.items[4].ext;
-        EXPECT_INT(t.program->buffers.items[e->operands[2].buffer].dtype, HN_DTYPE_I64);
-    }
-    lowering_end(&t);
+}
+
+#define FULL(number, sizes) "%x = full(value=" number ", sizes=[" sizes "], dtype=f32)\n"
+#define PUT_INTO(x, elems, rest)                                                                   \
+    "input user %i : i64[" elems "] \"i\"\n input user %s : f32[" elems ", " rest "] \"s\"\n" x    \
+    "%y = index_put(%x, [%i], %s, mode=\"add\", wrap=true)\n output user %y \"\""
+
+TEST(places_columns_and_zeros) {
+    check_call(ADD("f32", "100", "4096", "add"), HN_DTYPE_I32, 1, 4096, true);
+    check_call("symbol size s0 in [1, 9000]\n" ADD("f32", "s0", "4096", "add"), HN_DTYPE_I64, 1,
+               4096, true);
+    /* rows as a whole, if they are not short */
+    check_call(PUT_INTO(FULL("1", "100, 768"), "8192", "768"), HN_DTYPE_I32, 768, 8192, true);
+    check_call(PUT_INTO(FULL("0", "100, 4, 5"), "2000", "4, 5"), HN_DTYPE_I32, 20, 2000, false);
+    check_call(PUT_INTO(FULL("0.0", "100, 3, 5"), "2000", "3, 5"), HN_DTYPE_I32, 1, 30000, false);
+    check_call(PUT_INTO(FULL("-0.0", "100, 3, 5"), "2000", "3, 5"), HN_DTYPE_I32, 1, 30000, true);
 }
 
 /* ---- values ---- */
@@ -100,6 +127,16 @@ static const char *const texts[] = {
                        "%y = permute(%p, dims=[1, 0])\noutput user %y \"\"",
     "input user %x : #[5, 4, 2] \"x\"\n input user %i : i64[3, 700] \"i\"\n"
     "input user %j : i64[3, 700] \"j\"\n input user %s : #[3, 700, 2] \"s\"\n" INSIDE("k", "j", "4")
+        INSIDE("m", "i", "5") "%y = index_put(%x, [%m, %k], %s, mode=\"$\", wrap=true)\n"
+                              "output user %y \"\"",
+    /* rows of many columns, in memory and of zeros */
+    "input user %x : #[50, 20] \"x\"\n input user %j : i64[900] \"j\"\n"
+    "input user %s : #[900, 20] \"s\"\n" INSIDE("i", "j",
+                                                "4") "%y = index_put(%x, [%i], %s, mode=\"$\", "
+                                                     "wrap=true)\noutput user %y \"\"",
+    "input user %i : i64[30, 30] \"i\"\n input user %j : i64[30, 30] \"j\"\n"
+    "input user %s : #[30, 30, 3, 6] \"s\"\n %x = full(value=0, sizes=[5, 4, 3, 6], dtype=#)\n" INSIDE(
+        "k", "j", "4")
         INSIDE("m", "i", "5") "%y = index_put(%x, [%m, %k], %s, mode=\"$\", wrap=true)\n"
                               "output user %y \"\"",
     /* from behind */

@@ -10,7 +10,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { OUT = 0, X = 1, PLACES = 2, ORDER = 3, VALUES = 4 };
+enum { OUT = 0, PLACES = 1, ORDER = 2, VALUES = 3, X = 4 };
 
 /* Of zeros -0 is the lesser one. */
 static bool is_less(double a, double b) { return a < b || (a == b && signbit(a) && !signbit(b)); }
@@ -36,28 +36,40 @@ static hn_status outside(const char *what, int64_t value, int64_t limit) {
                     what, value, limit);
 }
 
+static void begin(const hn_ext_call *call, size_t row_bytes) {
+    const size_t bytes = (size_t)call->params[HN_COMBINE_PLACES] * row_bytes;
+    if (!bytes) return;
+    if (call->operands[X]) memcpy(call->operands[OUT], call->operands[X], bytes);
+    else memset(call->operands[OUT], 0, bytes);
+}
+
+static void combine_row(const hn_ext_call *call, int64_t place, int64_t at) {
+    const int64_t columns = call->params[HN_COMBINE_COLUMNS], mode = call->params[HN_COMBINE_MODE];
+    const uint8_t dtype = call->dtypes[OUT];
+    for (int64_t c = 0; c < columns; c++) {
+        const hn_ext_number x = hn_ext_load(dtype, call->operands[OUT], place * columns + c),
+                            y = hn_ext_load(dtype, call->operands[VALUES], at * columns + c),
+                            z = {.f = combined(mode, x.f, y.f)};
+        hn_ext_store(dtype, call->operands[OUT], place * columns + c, z);
+    }
+}
+
 static hn_status combine_run(const hn_ext_call *call, void *scratch) {
     const int64_t *p = call->params, *order = call->operands[ORDER];
-    const uint8_t dtype = call->dtypes[OUT];
-    const size_t bytes = hn_scalar_type_bytes((hn_scalar_type)dtype);
-    uint8_t *out = call->operands[OUT];
-    const uint8_t *values = call->operands[VALUES];
+    const size_t row_bytes =
+        (size_t)p[HN_COMBINE_COLUMNS] * hn_scalar_type_bytes((hn_scalar_type)call->dtypes[OUT]);
     (void)scratch;
-    if (p[HN_COMBINE_PLACES]) memcpy(out, call->operands[X], (size_t)p[HN_COMBINE_PLACES] * bytes);
+    begin(call, row_bytes);
     for (int64_t j = 0; j < p[HN_COMBINE_N]; j++) {
-        const int64_t at = order[j],
-                      place =
-                          (int64_t)hn_ext_load(call->dtypes[PLACES], call->operands[PLACES], j).u;
+        const hn_ext_number number = hn_ext_load(call->dtypes[PLACES], call->operands[PLACES], j);
+        const int64_t at = order[j], place = (int64_t)number.u;
         if (place < 0 || place >= p[HN_COMBINE_PLACES])
             return outside("place", place, p[HN_COMBINE_PLACES]);
         if (at < 0 || at >= p[HN_COMBINE_N]) return outside("position", at, p[HN_COMBINE_N]);
-        if (p[HN_COMBINE_MODE] == HN_COMBINE_SET) {
-            memcpy(out + (size_t)place * bytes, values + (size_t)at * bytes, bytes);
-            continue;
-        }
-        const double sum = combined(p[HN_COMBINE_MODE], hn_ext_load(dtype, out, place).f,
-                                    hn_ext_load(dtype, values, at).f);
-        hn_ext_store(dtype, out, place, (hn_ext_number){.f = sum});
+        if (p[HN_COMBINE_MODE] != HN_COMBINE_SET) combine_row(call, place, at);
+        else
+            memcpy((uint8_t *)call->operands[OUT] + (size_t)place * row_bytes,
+                   (const uint8_t *)call->operands[VALUES] + (size_t)at * row_bytes, row_bytes);
     }
     return NULL;
 }
