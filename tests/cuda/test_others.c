@@ -67,6 +67,7 @@ static hn_extern call_of(const operation *o, fixture *x, void *const *memory, sy
         s->values[s->count++] = o->params[k];
     }
     for (uint32_t k = 0; k < o->operand_count; k++) {
+        if (o->dtypes[k] == HN_DTYPE_NONE) continue; /* absent */
         call.operands[k].written = k < o->written;
         call.operands[k].buffer = add_input(x, o->dtypes[k], o->elems[k], memory[k]);
     }
@@ -381,14 +382,15 @@ static int ascending(const void *a, const void *b) {
 /* Without `has_x` the result begins with zeros. */
 static void check_combine(hn_dtype dtype, hn_dtype place_dtype, hn_combine_mode mode,
                           int64_t places, int64_t columns, int64_t n, shares how, bool has_x) {
-    operation o = {.kind = HN_EXTERN_COMBINE_SORTED,
-                   .operand_count = has_x ? 5 : 4,
-                   .written = 1,
-                   .param_count = HN_COMBINE_PARAM_COUNT,
-                   .dtypes = {dtype, place_dtype, HN_DTYPE_I64, dtype, has_x ? dtype : 0},
-                   .elems = {places * columns, n, n, n * columns, places * columns},
-                   .params = {places, columns, n, mode},
-                   .is_dynamic = {true, columns != 1, true}};
+    operation o = {
+        .kind = HN_EXTERN_COMBINE_SORTED,
+        .operand_count = 5,
+        .written = 1,
+        .param_count = HN_COMBINE_PARAM_COUNT,
+        .dtypes = {dtype, place_dtype, HN_DTYPE_I64, dtype, has_x ? dtype : HN_DTYPE_NONE},
+        .elems = {places * columns, n, n, n * columns, places * columns},
+        .params = {places, columns, n, mode},
+        .is_dynamic = {true, columns != 1, true}};
     int64_t *place = malloc((size_t)(n + 1) * sizeof *place),
             *order = malloc((size_t)(n + 1) * sizeof *order);
     int32_t *narrow = malloc((size_t)(n + 1) * sizeof *narrow);

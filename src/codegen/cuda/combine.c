@@ -44,7 +44,7 @@ static hn_status add_kernel(hn_cuda_list *list) {
     const hn_cuda_kernel kernel = {
         .text = has_columns ? rows : one,
         .operands = (const uint8_t[]){0, 1, 2, 3, 4},
-        .operand_count = list->call->operands[X].buffer ? X + 1 : X,
+        .operand_count = X + 1,
         .params = p,
         .param_count = HN_COMBINE_PARAM_COUNT,
         .groups = hn_sym_ceildiv(sym, p[HN_COMBINE_PLACES],

@@ -2,11 +2,8 @@
  * combine_sorted.cu does. A lane has EACH columns at a time, 32 apart. Words as there. */
 extern "C" __global__ void __launch_bounds__(256)
 KERNEL(ELEMENT *__restrict__ out, const PLACE *__restrict__ places, const long long *__restrict__ order,
-       const ELEMENT *__restrict__ values,
-#if HAS_X
-       const ELEMENT *__restrict__ x,
-#endif
-       int *__restrict__ status, long long count, long long columns, long long n, long long mode) {
+       const ELEMENT *__restrict__ values, const ELEMENT *__restrict__ x, int *__restrict__ status, long long count,
+       long long columns, long long n, long long mode) {
   enum { WARPS = 8, EACH = 4, WIDE = 32 * EACH };
   __shared__ long long begins[WARPS + 1];
   const int t = (int)threadIdx.x, lane = t % 32, warp = t / 32;

@@ -292,13 +292,27 @@ static hn_status (*const lists[HN_EXTERN_KIND_COUNT])(hn_cuda_list *list) = {
     [HN_EXTERN_COMBINE_SORTED] = hn_cuda_combine_sorted,
 };
 
+/* A kernel that is a step of its own gets what its code names. One kernel without memory of its own
+ * stands for the call (wrapper.h), and gets all of its operands and parameters. */
+static hn_status check_arguments(const hn_extern *call, const hn_kernel_code *code) {
+    if (!code->text.ptr || code->next || code->workspace_bytes ||
+        (code->buffer_count == call->operand_count && code->size_count == call->param_count))
+        return NULL;
+    return HN_ERROR(HN_INTERNAL,
+                    "the kernel of an operation takes %u operands and %u numbers, not %u and %u",
+                    code->buffer_count, code->size_count, call->operand_count, call->param_count);
+}
+
 hn_status hn_cuda_operation(const hn_program *program, const hn_extern *call, hn_arena *arena,
                             hn_kernel_code *out) {
     writer w = {.program = program,
                 .call = call,
                 .dtype = &dtypes[program->buffers.items[call->operands[0].buffer].dtype]};
     hn_cuda_list list = {.program = program, .call = call, .arena = arena, .first = out};
-    if (lists[call->kind]) return lists[call->kind](&list);
+    if (lists[call->kind]) {
+        HN_TRY(lists[call->kind](&list));
+        return check_arguments(call, out);
+    }
     if (!kinds[call->kind].write || !w.dtype->element) return NULL;
     hn_strbuf_init(&w.text);
     hn_status status = write_text(&w, arena, out);

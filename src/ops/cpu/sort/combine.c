@@ -39,7 +39,7 @@ static hn_status outside(const char *what, int64_t value, int64_t limit) {
 static void begin(const hn_ext_call *call, size_t row_bytes) {
     const size_t bytes = (size_t)call->params[HN_COMBINE_PLACES] * row_bytes;
     if (!bytes) return;
-    if (call->operands[X]) memcpy(call->operands[OUT], call->operands[X], bytes);
+    if (call->dtypes[X] != HN_NO_TYPE) memcpy(call->operands[OUT], call->operands[X], bytes);
     else memset(call->operands[OUT], 0, bytes);
 }
 
