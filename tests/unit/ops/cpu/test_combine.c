@@ -1,10 +1,11 @@
 /* test_combine.c: COMBINE_SORTED on the CPU: values that were computed by hand, and wrong calls. The
  * kernels of a GPU are compared with it by tests/cuda/test_others.c. */
 #include "ops/cpu/ext.h"
+
+#include "henry/tensor.h"
 #include "unit/harness.h"
 
 #include <math.h>
-
 #include <string.h>
 
 typedef struct combination {
