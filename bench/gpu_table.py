@@ -21,7 +21,8 @@ STEADY_MS = {"gpt2_4x256": 3.80, "llama_8x1024_2x512": 2.07, "resnet50_8": 1.94,
 LEAST_BYTES = 64 << 20
 GRAPHS_PART = 0.95  # of max-autotune with CUDA graphs
 LINK_PART, WARM_MS, COLD_S, MEMORY_TIMES = 0.8, 80, 1.5, 1.1
-NO_BANDWIDTH = ("sort", "top_50")  # compared with Inductor alone
+NO_BANDWIDTH = ("sort", "top_50", "embedding", "scatter")  # compared with Inductor alone,
+NOT_ASKED = (*NO_BANDWIDTH, "sweep_")  # which no figure asks for
 CONTESTANTS = ("henry", "inductor", "eager", "default", "max-autotune", "profile")
 PARTS = {"kernels": ["kernels", "inductor"], "models": ["models"], "host": ["host"], "tuning": ["tuning"], "picks": ["picks"], "profile": ["profile"]}  # and their files
 NONE, FAILED = "not measured", "failed"
@@ -93,9 +94,10 @@ def missing(line, *contestants):
 
 def inductor_figure(line, got):
     inductor = part(line, "inductor")
-    if not inductor or not got:
-        return f"{line['title']}, times Inductor", "1", missing(line, "henry", "inductor"), False
-    return f"{line['title']}, times Inductor", "1", number(got / inductor), line.get("right", True) and got >= inductor
+    is_asked = not line["row"].startswith(NOT_ASKED)
+    asked, reached = ("1", bool(inductor and got and got >= inductor)) if is_asked else ("", True)
+    text = number(got / inductor) if inductor and got else missing(line, "henry", "inductor")
+    return f"{line['title']}, times Inductor", asked, text, reached and line.get("right", True)
 
 
 def kernel_figures(heads, lines):
