@@ -13,6 +13,11 @@
 #include <math.h>
 #include <string.h>
 
+_Static_assert((int)HN_STORE_SET == HN_COMBINE_SET && (int)HN_STORE_ADD == HN_COMBINE_ADD &&
+                   (int)HN_STORE_MUL == HN_COMBINE_MUL && (int)HN_STORE_MIN == HN_COMBINE_MIN &&
+                   (int)HN_STORE_MAX == HN_COMBINE_MAX,
+               "modes of loops and of calls have the same numbers");
+
 static hn_store_mode store_mode(hn_str mode) {
     if (hn_str_eq(mode, HN_STR("add"))) return HN_STORE_ADD;
     if (hn_str_eq(mode, HN_STR("mul"))) return HN_STORE_MUL;
