@@ -3,9 +3,9 @@
     gpu_kernels.py --subject PROGRAM [-o RESULTS.jsonl] [--device cuda] [--who henry|inductor] [--rows NAME,...] [--have DIR]... [--no-check] [--tiny] [--limit S]
 
 Each row is a function. --who henry: it is exported with torch.export. Henry compiles it, gets random inputs and gives outputs, which are compared with
-the function in float64; then bench_gpu_subject (gpu_subject.c) times its kernels. --who inductor: torch.compile's kernels are captured in a CUDA graph.
-Both are runs of a CUDA graph that has many of them. They take turns over several sets of inputs and outputs, which together are larger than the cache (--rotate), and are timed by events on the
-device, so neither has to do with host time. What counts is the minimal traffic: each input read once, each output written once; a
+the function in float64; then bench_gpu_subject (gpu_subject.c) times its kernels. --who inductor: torch.compile's kernels. Both are
+timed as CUDA graphs of many runs, by events on the device, so neither has to do with host time. Runs take turns over several sets of inputs and outputs, which
+together are larger than the cache (--rotate). What counts is the minimal traffic: each input read once, each output written once; a
 fraction is this traffic per second over that of a large copy in the same run.
 
 Processes beside this one export the functions, or compile them by torch.compile, ahead of the row that is timed: exporting all at once, and compiling before
@@ -417,7 +417,7 @@ def measure_henry(options, row, directory, model):
         henry = run_henry(options, row, inputs, directory, model)
         if not options.no_check:
             result.update(check(row, inputs, directory))
-        result.update({"henry_" + to: henry[key] for to, key in (("launched_us", "device_us"), ("min_us", "device_min_us"), ("kernels", "kernels"), ("steps", "steps"), ("compile_ms", "compile_ms"))})
+        result.update({"henry_" + to: henry[key] for to, key in (("launched_us", "device_us"), ("launched_min_us", "device_min_us"), ("kernels", "kernels"), ("steps", "steps"), ("compile_ms", "compile_ms"))})
         result["henry_us"] = henry["recorded_us"] or henry["device_us"]  # devices other than CUDA record nothing
     except (RuntimeError, subprocess.TimeoutExpired, OSError) as error:
         result["henry_failed"] = str(error)[:400]

@@ -12,7 +12,8 @@
  * several sets of memory, of --rotate bytes together, which the runs take in turns, so that no
  * cache has what a run reads. That needs the runtime's own functions. `device_us`: steps are launched
  * one by one. `recorded_us`: many runs are recorded once, as one CUDA graph, and that is launched
- * again and again, as gpu_kernels.py times torch.compile and copies; 0 where a device cannot do that.
+ * again and again, as gpu_kernels.py times torch.compile and copies; 0 where the device or a step cannot
+ * be recorded.
  *
  * Host time: `call_us` is a call with inputs and outputs in the host's memory, `call_there_us` one
  * with both in that of the device. `submit_us` is what it takes to give the steps of a run to the
@@ -387,6 +388,17 @@ static hn_status time_blocks(subject *s, hn_context *c, double times[BLOCKS]) {
     return NULL;
 }
 
+/* Whether all of a run is given to the device, and nothing waits for it. */
+static bool can_record(const hn_module *m) {
+    for (uint32_t k = 0; k < m->view.steps_count; k++) {
+        const hnb_step *step = &m->view.steps[k];
+        const bool is_call =
+            step->kind == HNB_STEP_EXTERN && hn_place_of(m, step->device) == HN_PLACE_KERNELS;
+        if (step->kind != HNB_STEP_KERNEL && !is_call) return false;
+    }
+    return m->device->ops->recording_begin != NULL;
+}
+
 /* As many runs as there are sets of memory, and a multiple of that where they have few steps. */
 static hn_status record_runs(subject *s, hn_context *c, hn_recording **out, int64_t *out_runs) {
     const hn_device_ops *ops = s->module->device->ops;
@@ -406,7 +418,7 @@ static hn_status time_recorded(subject *s, hn_context *c) {
     hn_recording *recording = NULL;
     int64_t runs;
     double us;
-    if (!s->module->device->ops->recording_begin) return NULL;
+    if (!can_record(s->module)) return NULL;
     HN_TRY(record_runs(s, c, &recording, &runs));
     const int64_t count = (s->runs + runs - 1) / runs;
     hn_status status = time_runs(s, c, recording, 1, &us);

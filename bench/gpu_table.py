@@ -94,10 +94,10 @@ def missing(line, *contestants):
 
 def inductor_figure(line, got):
     inductor = part(line, "inductor")
-    is_asked = not line["row"].startswith(NOT_ASKED)
-    asked, reached = ("1", bool(inductor and got and got >= inductor)) if is_asked else ("", True)
-    text = number(got / inductor) if inductor and got else missing(line, "henry", "inductor")
-    return f"{line['title']}, times Inductor", asked, text, reached and line.get("right", True)
+    is_asked, is_known = not line["row"].startswith(NOT_ASKED), bool(inductor and got)
+    reached = is_known and line.get("right", True) and (got >= inductor or not is_asked)
+    text = number(got / inductor) if is_known else missing(line, "henry", "inductor")
+    return f"{line['title']}, times Inductor", "1" if is_asked else "", text, reached
 
 
 def kernel_figures(heads, lines):

@@ -183,8 +183,8 @@ typedef struct hn_operations {
     /* Not an operation: loops read what two pieces make together from the pieces, each element from
      * both of them. A kernel that writes it costs more than a second load. */
     bool chooses_pieces;
-    /* Nor is this: scatters that must be in order, of many single elements, sort their places first,
-     * and then combine (lower/scatter.c). */
+    /* Nor is this: scatters that must be in order, of many indices, sort their places first, and then
+     * combine (lower/scatter.c). The target has SORT and COMBINE_SORTED of every dtype. */
     bool sorts_scatters;
 } hn_operations;
 

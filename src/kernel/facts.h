@@ -177,8 +177,7 @@ typedef struct hn_cpu_facts {
     int64_t tile_min_elems; /* along each of the two variables */
     int64_t wide_tile_parts_min;
     uint32_t narrow_tile_vectors; /* sides of less than so many vectors take one in any case */
-    int64_t
-        tile_ahead_bytes; /* written: from there on the next square is prefetched. bench_picks */
+    int64_t tile_ahead_bytes;     /* written: from there on the next square is prefetched */
     /* prefetched, into the second cache: rows a power of two apart share the sets of a cache */
     uint32_t tile_rows_ahead;
 } hn_cpu_facts;

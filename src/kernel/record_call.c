@@ -173,7 +173,7 @@ static hn_quantity nms(counter *c) {
     return times(c, hn_quantity_int(8), times(c, n, n));
 }
 
-/* What is combined, at least once a value. */
+/* One operation for each value. */
 static hn_quantity combine_sorted(counter *c) {
     const hn_quantity columns = size_at(c, HN_COMBINE_COLUMNS), n = size_at(c, HN_COMBINE_N),
                       result = times(c, size_at(c, HN_COMBINE_PLACES), columns),

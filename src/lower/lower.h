@@ -16,8 +16,9 @@ typedef struct hn_lower_options {
     /* Those that the target has (NULL: none). Other calls get loops beside them, if there are loops
      * for them; nobody would look at those of the operations, which take 3 % of a compilation. */
     const hn_operations *operations;
-    hn_limit *limit;    /* of its rewrites; NULL: all */
-    bool deterministic; /* scatters give the same bits each time: those of one thread */
+    hn_limit *limit; /* of its rewrites; NULL: all */
+    /* scatters combine in the order of the elements, so that results have the same bits each time */
+    bool deterministic;
 } hn_lower_options;
 
 /* `options`: NULL is all zero. Owns: `*out` lives in `arena`; `scratch` may be reset afterwards.

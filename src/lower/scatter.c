@@ -3,9 +3,10 @@
  *
  * Most are loops (HN_LOOP_SCATTER). Two kinds are not. A scatter of one element into each row of a
  * constant is a select. And where results must have the same bits each time, threads that share out
- * a loop each look at all indices (kernel/gpu_scatter.c): of many single elements, that takes far
- * longer than sorting them. Then their places and values are stored, places are sorted, and an
- * operation combines the values of each place in their order (HN_EXTERN_COMBINE_SORTED). */
+ * a loop each look at all indices (kernel/gpu_scatter.c): where there are many, that takes far
+ * longer than sorting them. Then the places of elements, or of whole rows, and their values are
+ * stored, places are sorted, and an operation combines the values of each place in their order
+ * (HN_EXTERN_COMBINE_SORTED). */
 #include "lower/internal.h"
 
 #include "ir/check.h"
@@ -95,13 +96,15 @@ static hn_status lower_select(lower *l, const hn_node_info *n) {
 
 typedef struct scattered {
     const hn_node_info *node;
-    hn_value x, v; /* into a copy of x, which v is */
+    hn_value x, v;   /* into a copy of x, which v is */
+    hn_value values; /* where they come from */
     hn_store_mode mode;
     uint32_t rank;
     hn_expr extents[HN_MAX_RANK]; /* of the elements that are put */
     /* elements that differ in other dimensions never have the same place */
     bool may_meet[HN_MAX_RANK];
-    uint32_t row_rank; /* the last dimensions, if what they have together is put as it is */
+    uint32_t
+        row_rank; /* how many of the last dimensions no index decides: of rows; 0: of scatter */
     /* The place in v, and the value, of the element `vars`. */
     void (*place)(lower_body *b, const struct scattered *p, const hn_expr *vars, hn_expr *out);
     hn_sid (*value)(lower_body *b, const struct scattered *p, const hn_expr *vars);
@@ -126,12 +129,13 @@ static hn_status put_by_loop(lower *l, const scattered *p) {
 
 /* ---- by sorting ---- */
 
-/* Measured on an H200: a look at an index, of threads that share out a scatter; for each place to
+/* Measured on an H200: a look at an index, of threads that share out a scatter (8,192 indices of 1,024
+ * columns, 0.94 ms; gpu_scatter.c, which compares layouts with each other, expects less); for each place to
  * sort, and for each element to combine; all launches. */
 static const double look_ns = 100, sorted_ns = 0.15, combined_ns = 0.01, launches_ns = 60e3;
 
-/* Rows of fewer elements are sorted element by element: many lanes share one of the places that
- * most are put to (codegen/cuda/combine_sorted.cu). */
+/* Rows of fewer elements are sorted element by element: a lane of combine_rows.cu has columns, so that
+ * most would be idle. And what a size counts as that has no hint. */
 enum { COLUMNS_MIN = 16, UNKNOWN = 1024 };
 
 static double hint_of(const lower *l, const hn_expr *sizes, uint32_t count) {
@@ -161,12 +165,18 @@ static bool order_counts(const scattered *p, hn_dtype dtype) {
     return p->mode == HN_STORE_SET || hn_dtype_is_float(dtype);
 }
 
+/* A sort on a GPU numbers elements with 32 bits; where the count is known in the run only, it fails
+ * there. */
+static bool fits_sort(const lower *l, const scattered *p) {
+    int64_t count;
+    const uint32_t rank = p->rank - column_rank(l, p);
+    return !hn_sym_is_int(l->sym, hn_sym_product(l->sym, p->extents, rank), &count) ||
+           count <= UINT32_MAX;
+}
+
 static bool is_sorted(lower *l, const scattered *p) {
-    int64_t elems;
-    const bool fits = !hn_sym_is_int(l->sym, hn_sym_product(l->sym, p->extents, p->rank), &elems) ||
-                      elems <= UINT32_MAX; /* of a sort on a GPU */
-    return l->deterministic && l->operations && l->operations->sorts_scatters && fits &&
-           !(l->in_place && l->in_place[p->v]) &&
+    return l->deterministic && l->operations && l->operations->sorts_scatters && fits_sort(l, p) &&
+           !(l->in_place && l->in_place[p->v]) && /* the combination writes other memory */
            order_counts(p, hn_graph_value(l->g, p->v)->dtype) && pays_to_sort(l, p) &&
            hn_limit_allows(l->limit, "places of a scatter are sorted (scatter.c)", p->node->origin,
                            0);
@@ -229,6 +239,18 @@ static hn_status list_of(lower *l, const scattered *p, hn_dtype dtype, bool is_o
     return hn_program_add_loop(l->p, &loop, l->origin, &item);
 }
 
+/* The values as they are, where they are memory side by side; else a new list. */
+static hn_status values_of(lower *l, const scattered *p, hn_buf *out) {
+    const hn_value_info *vi = hn_graph_value(l->g, p->values);
+    bool is_whole = vi->rank == p->rank;
+    for (uint32_t d = 0; d < vi->rank && is_whole; d++)
+        is_whole = hn_sizes_agree(l->g, vi->sizes[d], p->extents[d]);
+    if (!is_whole) return list_of(l, p, vi->dtype, false, 0, out);
+    HN_TRY(lower_realize_at_start(l, p->values));
+    *out = l->values[p->values].buffer;
+    return NULL;
+}
+
 static hn_status add_call(lower *l, hn_extern_kind kind, const hn_buf *buffers, uint32_t written,
                           uint32_t operands, const hn_expr *params, uint32_t param_count) {
     hn_extern e = {.kind = kind, .operand_count = operands, .param_count = param_count};
@@ -280,7 +302,7 @@ static hn_status put_by_sorting(lower *l, const scattered *p) {
         x = l->values[p->x].buffer;
     }
     HN_TRY(list_of(l, p, dtype, true, columns, &place));
-    HN_TRY(list_of(l, p, vi->dtype, false, columns, &value));
+    HN_TRY(values_of(l, p, &value));
     HN_TRY(new_list(l, p, list_rank, dtype, &sorted));
     HN_TRY(new_list(l, p, list_rank, HN_DTYPE_I64, &order));
     HN_TRY(sort_places(l, count, place, sorted, order));
@@ -311,7 +333,7 @@ static void scatter_place(lower_body *b, const scattered *p, const hn_expr *vars
 }
 
 static hn_sid scatter_value(lower_body *b, const scattered *p, const hn_expr *vars) {
-    return lower_gen(b, p->node->args[2].as.value, vars);
+    return lower_gen(b, p->values, vars);
 }
 
 hn_status lower_scatter(lower *l, const hn_node_info *n) {
@@ -319,6 +341,7 @@ hn_status lower_scatter(lower *l, const hn_node_info *n) {
     scattered p = {.node = n,
                    .x = n->args[0].as.value,
                    .v = n->results[0],
+                   .values = n->args[2].as.value,
                    .mode = store_mode(n->args[4].as.s),
                    .rank = ii->rank,
                    .place = scatter_place,
@@ -349,13 +372,12 @@ static void index_put_place(lower_body *b, const scattered *p, const hn_expr *va
 
 /* Values repeat along dimensions that they do not have, or have once. */
 static hn_sid index_put_value(lower_body *b, const scattered *p, const hn_expr *vars) {
-    const hn_value values = p->node->args[2].as.value;
-    const hn_value_info *vi = hn_graph_value(b->l->g, values);
+    const hn_value_info *vi = hn_graph_value(b->l->g, p->values);
     hn_expr at[HN_MAX_RANK];
     for (uint32_t d = 0; d < vi->rank; d++)
         at[d] =
             hn_sym_is_value(b->l->sym, vi->sizes[d], 1) ? b->l->zero : vars[p->rank - vi->rank + d];
-    return lower_gen(b, values, at);
+    return lower_gen(b, p->values, at);
 }
 
 hn_status lower_index_put(lower *l, const hn_node_info *n) {
@@ -365,6 +387,7 @@ hn_status lower_index_put(lower *l, const hn_node_info *n) {
     scattered p = {.node = n,
                    .x = n->args[0].as.value,
                    .v = n->results[0],
+                   .values = n->args[2].as.value,
                    .mode = store_mode(n->args[3].as.s),
                    .rank = index_rank + xi->rank - indices->count,
                    .row_rank = xi->rank - indices->count,

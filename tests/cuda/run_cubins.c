@@ -270,6 +270,31 @@ static hn_status add_list(collector *c, const char *format, const char *dtype) {
     return status;
 }
 
+/* Of values at sorted places: rows of so many columns. */
+static hn_status add_combination(collector *c, const char *dtype, int mode, int columns,
+                                 bool has_x) {
+    hn_arena arena, scratch;
+    hn_sym *sym;
+    hn_program *program;
+    char text[600];
+    snprintf(text, sizeof text,
+             "program {\n  b1 : input 0 i%d[2000]\n  b2 : input 1 i64[2000]\n"
+             "  b3 : input 2 %s[2000, %d]\n  b4 : input 3 %s[900, %d]\n"
+             "  b5 : output %s[900, %d] extent %d\n"
+             "  combine_sorted(out b5[0], b1[0], b2[0], b3[0], %s) params [900, %d, 2000, %d]\n"
+             "  result 0 = b5[0] [900, %d]\n}\n",
+             has_x ? 64 : 32, dtype, columns, dtype, columns, dtype, columns, 900 * columns,
+             has_x ? "b4[0]" : "none", columns, mode, columns);
+    hn_arena_init(&arena);
+    hn_arena_init(&scratch);
+    hn_status status = hn_sym_create(&arena, &sym);
+    if (!status) status = hn_program_parse(&arena, sym, hn_str_of(text), &program);
+    if (!status) status = add_program(c, program, &arena, &scratch);
+    hn_arena_deinit(&scratch);
+    hn_arena_deinit(&arena);
+    return status;
+}
+
 static hn_status add_lists(collector *c) {
     static const char *const dtypes[] = {"f64", "f32", "bf16", "i64", "i32", "i8"};
     static const char sorts[] = "graph {\n"
@@ -308,6 +333,11 @@ static hn_status add_lists(collector *c) {
         HN_TRY(add_list(c, tops, dtypes[d]));
         HN_TRY(add_list(c, rows, dtypes[d]));
     }
+    for (size_t d = 0; d < HN_COUNT_OF(dtypes); d++)
+        for (int mode = HN_COMBINE_SET; mode <= (d < 3 ? HN_COMBINE_MAX : HN_COMBINE_SET); mode++) {
+            HN_TRY(add_combination(c, dtypes[d], mode, 1, true));
+            HN_TRY(add_combination(c, dtypes[d], mode, 70, mode % 2 != 0));
+        }
     for (size_t d = 0; d < 2; d++) HN_TRY(add_list(c, boxes, dtypes[d]));
     return add_list(c, ones, "");
 }

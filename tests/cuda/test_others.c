@@ -438,6 +438,10 @@ TEST(combining_rows_at_sorted_places) {
                       (shares)(k % 3), k % 2);
     check_combine(HN_DTYPE_F64, HN_DTYPE_I32, HN_COMBINE_MAX, 20, 70, 200, MANY_HERE_AND_THERE,
                   true);
+    /* rows that the warps of a group share */
+    check_combine(HN_DTYPE_F32, HN_DTYPE_I32, HN_COMBINE_ADD, 10, 1100, 150, ONE_HAS_ALL, true);
+    check_combine(HN_DTYPE_F64, HN_DTYPE_I32, HN_COMBINE_ADD, 20, 150, 900, MANY_HERE_AND_THERE,
+                  false);
     check_combine(HN_DTYPE_I16, HN_DTYPE_I32, HN_COMBINE_SET, 20, 70, 200, MANY_HERE_AND_THERE,
                   false);
 }

@@ -157,10 +157,11 @@ done
 
 # --- scatters in order: the bits of the CPU ---
 
-# in_order NAME DTYPE PLACES STEP MODE [COLUMNS]: 30,000 numbers of many sizes, or rows of them, go to places that data tells, STEP apart.
+# in_order NAME DTYPE PLACES STEP MODE BEGIN [COLUMNS]: 30,000 numbers of many sizes, or rows of them, go to places that data tells, STEP apart, of
+# a tensor that is BEGIN before. CUDA sorts their places.
 in_order() {
-    local columns=${6:+, $6} one=${6:+, 1}
-    cat >"$work/in_order.hnir" <<EOF
+    local columns=${7:+, $7} one=${7:+, 1} model=$work/in_order.hnir
+    cat >"$model" <<EOF
 graph {
   input user %nine : i64[] "nine"
   %from_0 = iota(start=0, step=1, size=30000, dtype=i64)
@@ -180,22 +181,28 @@ graph {
   %w = cast(%s, dtype=$2)
   %row = reshape(%w, sizes=[30000$one])
   %v = expand(%row, sizes=[30000$columns])
-  %x = full(value=0, sizes=[$3$columns], dtype=$2)
+  %x = full(value=$6, sizes=[$3$columns], dtype=$2)
   %y = index_put(%x, [%i], %v, mode="$5", wrap=false) at "$1" "m.py:1"
   output user %y "y"
 }
 EOF
-    "$henry" run "$work/in_order.hnir" -i "$work/nine.npy" --deterministic -d "$work/cpu" -q 2>&1 &&
-        "$henry" run "$work/in_order.hnir" -i "$work/nine.npy" --deterministic -d "$work/device" -q --device "$device" 2>&1
-    if cmp "$work/cpu/output_0.npy" "$work/device/output_0.npy"; then good; else bad "a scatter in order: $*"; fi
+    rm -rf "$work/cpu" "$work/device"
+    if "$henry" run "$model" -i "$work/nine.npy" --deterministic -d "$work/cpu" -q 2>&1 &&
+        "$henry" run "$model" -i "$work/nine.npy" --deterministic -d "$work/device" -q --device "$device" 2>&1 &&
+        cmp "$work/cpu/output_0.npy" "$work/device/output_0.npy"; then good; else bad "a scatter in order: $*"; fi
+    [ "$kind" = cuda ] || return 0
+    "$henry" compile "$model" --deterministic "${target[@]}" -o "$work/in_order.hnb" -q
+    if "$henry" inspect "$work/in_order.hnb" | grep -q '^step .* combine_sorted('; then good; else bad "not sorted: $*"; fi
 }
-in_order sums f32 1000 7919 add
-in_order rounded_sums bf16 1000 7919 add
-in_order all_at_few_places f64 3 1 add
-in_order the_last_ones_stay f16 5000 7919 set
-in_order greatest f32 700 11 max
-in_order rows f32 1000 7919 add 40
-in_order rows_that_stay bf16 300 7 set 33
+in_order sums f32 1000 7919 add 0
+in_order rounded_sums bf16 1000 7919 add 1
+in_order all_at_few_places f64 3 1 add 1
+in_order the_last_ones_stay f16 5000 7919 set 0
+in_order greatest f32 700 11 max 1
+in_order least f64 700 11 min 1
+in_order rows f32 1000 7919 add 0 40
+in_order rows_that_many_share bf16 7 1 add 1 200
+in_order rows_that_stay bf16 300 7 set 1 33
 
 # --- bundles ---
 

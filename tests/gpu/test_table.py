@@ -14,7 +14,7 @@ import gpu_table  # noqa: E402  # pylint: disable=wrong-import-position
 MIB = 1 << 20
 RUN = {"date": "2026-01-01 00:00", "torch": "0", "machine": "", "device": "cuda", "command": ""}
 SOFTMAX, SWEEP, SORT, LATE = "softmax bf16 16384x8192", "sweep_softmax bf16 524288x128", "sort f32 4096x4096", "layer_norm bf16 8192x8192"
-TOP, BROKEN = "top_50 f32 65536x256", "sum_rows bf16 16384x8192"
+TOP, BROKEN, SLOW = "top_50 f32 65536x256", "sum_rows bf16 16384x8192", "sort f32 256x65536"
 
 
 def row(name, title, **more):
@@ -28,6 +28,7 @@ def kernels():
     yield row("softmax", SOFTMAX, henry_us=280, henry_kernels=1, copy_us=268.4, big_copy_gbs=1000, right=True, error=0.0, eager_error=0.0)
     yield row("sweep_softmax", SWEEP, henry_us=500, henry_kernels=1, copy_us=268.4, big_copy_gbs=1000, right=True, error=0.0, eager_error=0.0)
     yield row("sort", SORT, henry_us=1000, henry_kernels=1, big_copy_gbs=1000, right=True, error=0.0, eager_error=0.0)
+    yield row("sort", SLOW, henry_us=1000, henry_kernels=1, big_copy_gbs=1000, right=True, error=0.0, eager_error=0.0)
     yield row("sum_rows", BROKEN, henry_failed="no", big_copy_gbs=1000)
 
 
@@ -35,6 +36,7 @@ def inductor():
     yield {"what": "inductor", "big_copy_gbs": 990} | RUN
     yield row("softmax", SOFTMAX, inductor_us=300, inductor_kernels=1, inductor_copy_gbs=990)
     yield row("sort", SORT, inductor_failed="no")
+    yield row("sort", SLOW, inductor_us=500, inductor_kernels=0, inductor_copy_gbs=1000)
     yield row("top_50", TOP, inductor_us=300, inductor_kernels=0, inductor_copy_gbs=990)
     yield row("sum_rows", BROKEN, inductor_us=300, inductor_kernels=1, inductor_copy_gbs=990)
 
@@ -87,6 +89,7 @@ EXPECTED = [
     (SWEEP + ", times Inductor", gpu_table.NONE, False),
     (SORT + ", times Inductor", "failed", False),
     (TOP + ", times Inductor", gpu_table.NONE, False),
+    (SLOW + ", times Inductor", "0.50", True),
     (BROKEN + ", part of the copy", "failed", False),
     (BROKEN + ", times Inductor", "failed", False),
     (LATE, gpu_table.NONE, False),
@@ -111,7 +114,8 @@ EXPECTED = [
 IN_PAGE = [
     "| k | mul | 2 | 300.0 | 1.00 | 143.1 | 0.50 |",
     "- sort f32 4096x4096, inductor: no",
-    f"| {TOP}, times Inductor | 1 | not measured |  |",
+    f"| {TOP}, times Inductor |  | not measured |  |",
+    f"| {SLOW}, times Inductor |  | 0.50 |  |",
     f"| {TOP} | 256 | not measured |",
     f"| {BROKEN} | 256 | failed |",
     f"| {BROKEN}, part of the copy bandwidth | 0.92 | failed | **no** |",

@@ -3,8 +3,8 @@
  *
  * g++ compiles the text behind a few definitions (cuda_on_cpu.h). Groups run one after the other.
  * Each thread of a group is a coroutine, which lets the others go on where it waits for them: at a
- * barrier, and where threads of a warp exchange registers. Who waits for the group goes on when no
- * warp has anything left to do before it waits, too. They go on in ascending and descending order by
+ * barrier, and where threads of a warp exchange registers. Threads that wait for the group go on once
+ * no thread waits for its warp any more. They go on in ascending and descending order by
  * turns, so that what a barrier is missing for comes out wrong. Memory is that of the
  * test, without copies: arguments may be parts of one buffer. The blocks of a cluster run as one
  * group of threads; what each has in shared memory is put back before one of its threads goes on.

@@ -172,7 +172,8 @@ typedef enum hn_combine_mode {
     HN_COMBINE_SET = 0, /* the last value stays */
     HN_COMBINE_ADD = 1,
     HN_COMBINE_MUL = 2,
-    HN_COMBINE_MIN = 3, /* NaN stays, likewise below */
+    /* NaN stays; which NaN, and of 0 and -0 which one, is not fixed, likewise below */
+    HN_COMBINE_MIN = 3,
     HN_COMBINE_MAX = 4
 } hn_combine_mode;
 enum {

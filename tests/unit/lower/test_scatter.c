@@ -32,7 +32,7 @@ static void lower_sorted(lowering *t, const hn_operations *operations, bool dete
 /* ---- which ones ---- */
 
 #define LOOP   "pointwise scatter"
-#define SORTED "pointwise pointwise sort combine"
+#define SORTED "pointwise sort combine"
 
 static void check_items(const char *text, const hn_operations *operations, bool deterministic,
                         const char *expected) {
@@ -139,6 +139,29 @@ static const char *const texts[] = {
         "k", "j", "4")
         INSIDE("m", "i", "5") "%y = index_put(%x, [%m, %k], %s, mode=\"$\", wrap=true)\n"
                               "output user %y \"\"",
+    /* an x that begins inside an input; sizes of the run */
+    "input user %z : #[9, 20] \"z\"\n input user %j : i64[900] \"j\"\n"
+    "input user %s : #[900, 20] \"s\"\n %x = slice(%z, dim=0, start=3, size=5, step=1)\n" INSIDE(
+        "i", "j", "5") "%y = index_put(%x, [%i], %s, mode=\"$\", wrap=true)\noutput user %y \"\"",
+    "symbol size s0 in [2000, 2400] hint 2200\n symbol size s1 in [1, 40] hint 20\n"
+    "input user %x : #[6, s1] \"x\"\n input user %j : i64[s0] \"j\"\n"
+    "input user %s : #[s0, s1] \"s\"\n" INSIDE(
+        "i", "j", "6") "%y = index_put(%x, [%i], %s, mode=\"$\", wrap=true)\noutput user %y \"\"",
+    /* in a conditional */
+    "input user %p : bool[] \"p\"\n input user %x : #[7] \"x\"\n input user %j : i64[2500] \"j\"\n"
+    "input user %s : #[2500] \"s\"\n" INSIDE(
+        "i", "j", "7") "%y = cond(%p, then=graph {\n"
+                       "input user %a : #[7] \"\"\n"
+                       "input user %b : i64[2500] \"\"\n"
+                       "input user %c : #[2500] \"\"\n"
+                       "%d = scatter(%a, %b, %c, dim=0, mode=\"$\")\n"
+                       "output user %d \"\"\n}, otherwise=graph {\n"
+                       "input user %a : #[7] \"\"\n"
+                       "input user %b : i64[2500] \"\"\n"
+                       "input user %c : #[2500] \"\"\n"
+                       "%d = scatter(%a, %b, %c, dim=0, mode=\"$\")\n"
+                       "output user %d \"\"\n}, operands=[%x, %i, %s]) : #[7]\n"
+                       "output user %y \"\"",
     /* from behind */
     "input user %x : #[4] \"x\"\n input user %j : i64[2100] \"j\"\n input user %o : #[1] \"o\"\n"
     "%s = expand(%o, sizes=[2100])\n%k = full(value=4, sizes=[], dtype=i64)\n%r = remainder(%j, %k)\n%i = sub(%r, %k)\n"
@@ -188,8 +211,22 @@ TEST(values) {
                 check_values(texts[k], modes[m], dtypes[d]);
         check_values(texts[k], "set", "i64");
         check_values(texts[k], "set", "u8");
+        if (k != 2) check_values(texts[k], "set", "bool"); /* which have no negatives */
     }
     check_values(texts[0], "mul", "f64");
+}
+
+TEST(a_limit_of_rewrites_keeps_the_loop) {
+    hn_limit none = {.most = 0};
+    lowering t;
+    if (lowering_parse(&t, ADD("f32", "100", "4096", "add"))) {
+        const hn_lower_options options = {
+            .operations = &sorts, .limit = &none, .deterministic = true};
+        EXPECT_OK(hn_lower(t.graph, &options, &t.arena, &t.scratch, &t.program));
+        describe(&t);
+        EXPECT_STR(hn_strbuf_str(&t.text).ptr, LOOP);
+    }
+    lowering_end(&t);
 }
 
 TEST(indices_outside) {

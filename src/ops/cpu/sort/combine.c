@@ -1,7 +1,7 @@
 /* combine.c: a scatter whose places were sorted. On a CPU a scatter is a loop, which needs no sorted
  * places; this is for programs of a GPU whose kernels the host stands in for, and says what those
- * kernels (codegen/cuda/combine_sorted.cu) have to give, bit for bit. One element after the other,
- * on one thread. */
+ * kernels (codegen/cuda/combine.c) have to give, bit for bit. One element after the other, on one
+ * thread. */
 #include "ops/cpu/sort/combine.h"
 
 #include "henry/tensor.h"
@@ -12,14 +12,9 @@
 
 enum { OUT = 0, PLACES = 1, ORDER = 2, VALUES = 3, X = 4 };
 
-/* Of zeros -0 is the lesser one. */
-static bool is_less(double a, double b) { return a < b || (a == b && signbit(a) && !signbit(b)); }
-static double least(double a, double b) {
-    return isnan(a) || isnan(b) ? NAN : is_less(a, b) ? a : b;
-}
-static double most(double a, double b) {
-    return isnan(a) || isnan(b) ? NAN : is_less(a, b) ? b : a;
-}
+/* As loops of the CPU do it (codegen/c/snippets.c). */
+static double least(double a, double b) { return a < b || isnan(a) ? a : b; }
+static double most(double a, double b) { return a > b || isnan(a) ? a : b; }
 
 /* Of numbers of 32 and fewer bits, sums and products of doubles round to those of the dtype. */
 static double combined(int64_t mode, double a, double b) {
