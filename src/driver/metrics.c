@@ -58,19 +58,25 @@ static void put_exprs(hn_strbuf *key, const hn_expr *exprs, uint32_t count) {
     if (count) hn_strbuf_append(key, (const char *)exprs, count * sizeof *exprs);
 }
 
+/* Of a buffer, what traffic may depend on (kernel/traffic.c) and the text does not say: of an input
+ * its sizes and strides, of others how far they reach, and sizes of the run. */
+static void put_buffer(const hn_driver *d, const hn_buffer *b, hn_strbuf *key) {
+    const bool is_input = b->kind == HN_BUFFER_INPUT;
+    const hn_expr facts[] = {is_input, b->dtype, b->rank, b->extent};
+    int64_t known;
+    put_exprs(key, facts, HN_COUNT_OF(facts));
+    if (is_input || !hn_sym_is_int(d->sym, b->extent, &known)) put_exprs(key, b->sizes, b->rank);
+    if (is_input) put_exprs(key, b->strides, b->rank);
+}
+
 /* The text, which names buffers and sizes by their positions, and what stands there. */
 static void put_key(const hn_driver *d, const hn_kernel_code *code, hn_strbuf *key) {
     hn_strbuf_reset(key);
     hn_strbuf_append(key, (const char *)code->digest.bytes, sizeof code->digest.bytes);
     put_exprs(key, code->sizes, code->size_count);
     put_exprs(key, code->offsets, code->buffer_count);
-    for (uint32_t k = 0; k < code->buffer_count; k++) {
-        const hn_buffer *b = &d->program->buffers.items[code->buffers[k]];
-        const hn_expr facts[] = {b->kind == HN_BUFFER_INPUT, b->dtype, b->rank, b->extent};
-        put_exprs(key, facts, HN_COUNT_OF(facts));
-        put_exprs(key, b->sizes, b->rank);
-        put_exprs(key, b->strides, b->rank);
-    }
+    for (uint32_t k = 0; k < code->buffer_count; k++)
+        put_buffer(d, &d->program->buffers.items[code->buffers[k]], key);
 }
 
 static hn_status find_work(hn_driver *d, uint32_t k, known_work *known) {
