@@ -10,10 +10,10 @@
  * Device time is that of the steps of a run alone, without copies of inputs and outputs: steps are
  * given to the device again and again, with two events around many runs. Inputs and outputs are in
  * several sets of memory, of --rotate bytes together, which the runs take in turns, so that no
- * cache has what a run reads. That needs the runtime's own functions. `device_us`: steps are launched
- * one by one. `recorded_us`: many runs are recorded once, as one CUDA graph, and that is launched
- * again and again, as gpu_kernels.py times torch.compile and copies; 0 where the device or a step cannot
- * be recorded.
+ * cache has what a run reads. That needs the runtime's own functions. `device_us`: steps are
+ * launched one by one. `recorded_us`: many runs are recorded once, as one CUDA graph, and that is
+ * launched again and again, as gpu_kernels.py times torch.compile and copies; 0 where the device or
+ * a step cannot be recorded.
  *
  * Host time: `call_us` is a call with inputs and outputs in the host's memory, `call_there_us` one
  * with both in that of the device. `submit_us` is what it takes to give the steps of a run to the

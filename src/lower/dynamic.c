@@ -56,16 +56,8 @@ static hn_status mask_of(lower *l, hn_value x, hn_buf *out, hn_expr *out_offset)
         *out_offset = l->values[x].offset;
         return NULL;
     }
-    hn_expr *strides;
-    HN_NEW(l->arena, strides, xi->rank);
-    hn_contiguous_strides(l->sym, xi->sizes, xi->rank, strides);
-    hn_buffer buffer = {.kind = HN_BUFFER_TEMP,
-                        .dtype = HN_DTYPE_BOOL,
-                        .rank = xi->rank,
-                        .sizes = xi->sizes,
-                        .strides = strides,
-                        .extent = hn_sym_product(l->sym, xi->sizes, xi->rank)};
-    HN_TRY(hn_program_add_buffer(l->p, buffer, out));
+    HN_TRY(lower_new_temp(l, HN_DTYPE_BOOL, xi->sizes, xi->rank, out));
+    const hn_expr *strides = l->p->buffers.items[*out].strides;
     hn_loop loop = {.kind = HN_LOOP_POINTWISE, .rank = xi->rank};
     lower_loop_vars(l, &loop, xi->sizes, xi->rank);
     lower_body b;

@@ -106,6 +106,9 @@ hn_sid lower_gen_cat(lower_body *b, const hn_node_info *n, const hn_expr *idx);
 /* A fresh buffer for `v` (with the strides of layout.c, or the recorded ones when `v` is a graph
  * output); state becomes memory. */
 hn_status lower_new_buffer(lower *l, hn_value v, const hn_expr *strides_or_null) HN_MUST_USE;
+/* A temporary beside the values of the graph, row-major. */
+hn_status lower_new_temp(lower *l, hn_dtype dtype, const hn_expr *sizes, uint32_t rank,
+                         hn_buf *out) HN_MUST_USE;
 /* Makes `v` memory, if it is not. */
 hn_status lower_realize(lower *l, hn_value v) HN_MUST_USE;
 /* Makes `v` memory that is row-major contiguous. */
@@ -199,8 +202,8 @@ hn_status lower_call_loops(lower *l, hn_extern *call) HN_MUST_USE;
 /* The same for any target. */
 hn_status lower_loops_of(lower *l, hn_extern *call) HN_MUST_USE;
 
-/* nodes.c, scatter.c, cat.c, cond.c, dynamic.c and externs.c: one function per op, found in the table of
- * lower.c */
+/* nodes.c, scatter.c, cat.c, cond.c, dynamic.c and externs.c: one function per op, found in the
+ * table of lower.c */
 typedef hn_status (*lower_fn)(lower *l, const hn_node_info *n);
 /* element-wise, create, pad, gather, index */
 hn_status lower_expression(lower *l, const hn_node_info *n) HN_MUST_USE;

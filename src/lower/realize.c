@@ -134,6 +134,23 @@ hn_status lower_realize(lower *l, hn_value v) {
     return status;
 }
 
+hn_status lower_new_temp(lower *l, hn_dtype dtype, const hn_expr *sizes, uint32_t rank,
+                         hn_buf *out) {
+    hn_expr *strides, *own;
+    HN_NEW(l->arena, strides, rank);
+    HN_NEW(l->arena, own, rank);
+    memcpy(own, sizes, rank * sizeof *own);
+    hn_contiguous_strides(l->sym, own, rank, strides);
+    return hn_program_add_buffer(l->p,
+                                 (hn_buffer){.kind = HN_BUFFER_TEMP,
+                                             .dtype = dtype,
+                                             .rank = rank,
+                                             .sizes = own,
+                                             .strides = strides,
+                                             .extent = hn_sym_product(l->sym, own, rank)},
+                                 out);
+}
+
 static bool is_contiguous(lower *l, hn_value v) {
     const hn_value_info *vi = hn_graph_value(l->g, v);
     hn_expr expected[HN_MAX_RANK];

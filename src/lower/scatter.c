@@ -63,15 +63,6 @@ static hn_status lower_select(lower *l, const hn_node_info *n) {
                         *xi = hn_graph_value(l->g, n->args[0].as.value);
     lower_value *lv = &l->values[n->results[0]];
     hn_loop loop = {.kind = HN_LOOP_POINTWISE, .rank = ii->rank};
-    hn_expr *strides;
-    HN_NEW(l->arena, strides, ii->rank);
-    hn_contiguous_strides(l->sym, ii->sizes, ii->rank, strides);
-    hn_buffer buffer = {.kind = HN_BUFFER_TEMP,
-                        .dtype = HN_DTYPE_I64,
-                        .rank = ii->rank,
-                        .sizes = ii->sizes,
-                        .strides = strides,
-                        .extent = hn_strided_extent(l->sym, ii->sizes, strides, ii->rank)};
     lower_loop_vars(l, &loop, ii->sizes, ii->rank);
     lower_body b;
     lower_body_init(&b, l);
@@ -80,7 +71,8 @@ static hn_status lower_select(lower *l, const hn_node_info *n) {
     const hn_sid value =
         lower_gen_sop(&b, (hn_sop){.kind = HN_SOP_INDEX, .dtype = HN_DTYPE_I64, .index = at});
     if (b.failed) return b.failed;
-    HN_TRY(hn_program_add_buffer(l->p, buffer, &lv->chosen));
+    HN_TRY(lower_new_temp(l, HN_DTYPE_I64, ii->sizes, ii->rank, &lv->chosen));
+    const hn_expr *strides = l->p->buffers.items[lv->chosen].strides;
     loop.body = b.body;
     loop.store =
         (hn_loop_store){.buffer = lv->chosen,
@@ -129,13 +121,13 @@ static hn_status put_by_loop(lower *l, const scattered *p) {
 
 /* ---- by sorting ---- */
 
-/* Measured on an H200: a look at an index, of threads that share out a scatter (8,192 indices of 1,024
- * columns, 0.94 ms; gpu_scatter.c, which compares layouts with each other, expects less); for each place to
- * sort, and for each element to combine; all launches. */
+/* Measured on an H200: a look at an index, of threads that share out a scatter (8,192 indices of
+ * 1,024 columns, 0.94 ms; gpu_scatter.c, which compares layouts with each other, expects less); for
+ * each place to sort, and for each element to combine; all launches. */
 static const double look_ns = 100, sorted_ns = 0.15, combined_ns = 0.01, launches_ns = 60e3;
 
-/* Rows of fewer elements are sorted element by element: a lane of combine_rows.cu has columns, so that
- * most would be idle. And what a size counts as that has no hint. */
+/* Rows of fewer elements are sorted element by element: a lane of combine_rows.cu has columns, so
+ * that most would be idle. And what a size counts as that has no hint. */
 enum { COLUMNS_MIN = 16, UNKNOWN = 1024 };
 
 static double hint_of(const lower *l, const hn_expr *sizes, uint32_t count) {
@@ -182,24 +174,6 @@ static bool is_sorted(lower *l, const scattered *p) {
                            0);
 }
 
-/* A tensor of the first `rank` dimensions of what is put, row-major. */
-static hn_status new_list(lower *l, const scattered *p, uint32_t rank, hn_dtype dtype,
-                          hn_buf *out) {
-    hn_expr *strides, *sizes;
-    HN_NEW(l->arena, strides, rank);
-    HN_NEW(l->arena, sizes, rank);
-    memcpy(sizes, p->extents, rank * sizeof *sizes);
-    hn_contiguous_strides(l->sym, sizes, rank, strides);
-    return hn_program_add_buffer(l->p,
-                                 (hn_buffer){.kind = HN_BUFFER_TEMP,
-                                             .dtype = dtype,
-                                             .rank = rank,
-                                             .sizes = sizes,
-                                             .strides = strides,
-                                             .extent = hn_sym_product(l->sym, sizes, rank)},
-                                 out);
-}
-
 /* The place of an element, or of a row with `columns` dimensions: its number in v, row-major. */
 static hn_sid place_of(lower_body *b, const scattered *p, const hn_expr *vars, uint32_t columns,
                        hn_dtype dtype) {
@@ -221,7 +195,7 @@ static hn_sid place_of(lower_body *b, const scattered *p, const hn_expr *vars, u
 static hn_status list_of(lower *l, const scattered *p, hn_dtype dtype, bool is_of_places,
                          uint32_t columns, hn_buf *out) {
     const uint32_t rank = p->rank - (is_of_places ? columns : 0);
-    HN_TRY(new_list(l, p, rank, dtype, out));
+    HN_TRY(lower_new_temp(l, dtype, p->extents, rank, out));
     hn_loop loop = {.kind = HN_LOOP_POINTWISE, .rank = rank};
     lower_loop_vars(l, &loop, p->extents, rank);
     lower_body b;
@@ -303,8 +277,8 @@ static hn_status put_by_sorting(lower *l, const scattered *p) {
     }
     HN_TRY(list_of(l, p, dtype, true, columns, &place));
     HN_TRY(values_of(l, p, &value));
-    HN_TRY(new_list(l, p, list_rank, dtype, &sorted));
-    HN_TRY(new_list(l, p, list_rank, HN_DTYPE_I64, &order));
+    HN_TRY(lower_new_temp(l, dtype, p->extents, list_rank, &sorted));
+    HN_TRY(lower_new_temp(l, HN_DTYPE_I64, p->extents, list_rank, &order));
     HN_TRY(sort_places(l, count, place, sorted, order));
     hn_contiguous_strides(l->sym, vi->sizes, vi->rank, row_major);
     HN_TRY(lower_new_buffer(l, p->v, row_major)); /* an output in another layout is copied */

@@ -346,6 +346,17 @@ TEST(boxes_that_overlap) {
 
 /* ---- combining at sorted places ---- */
 
+/* bf16 is cut off, not rounded. */
+static void put_float(hn_dtype dtype, double x, uint8_t *out) {
+    const uint32_t size = hn_dtype_facts(dtype)->size_bytes;
+    const float f = (float)x;
+    const _Float16 h = (_Float16)f;
+    if (dtype == HN_DTYPE_F64) memcpy(out, &x, size);
+    else if (dtype == HN_DTYPE_F32) memcpy(out, &f, size);
+    else if (dtype == HN_DTYPE_F16) memcpy(out, &h, size);
+    else memcpy(out, (const uint8_t *)&f + 2, size);
+}
+
 /* Numbers of many sizes, so that the order of a sum counts. */
 static void *make_floats(hn_dtype dtype, int64_t count) {
     const uint32_t size = hn_dtype_facts(dtype)->size_bytes;
@@ -354,12 +365,7 @@ static void *make_floats(hn_dtype dtype, int64_t count) {
     for (int64_t k = 0; k < count; k++) {
         const uint64_t word = next_word(&state);
         const double x = ldexp((double)(int64_t)(word >> 40) - 0x7ffff8, (int)(word % 9) - 24);
-        const float f = (float)x;
-        const _Float16 h = (_Float16)f;
-        if (dtype == HN_DTYPE_F64) memcpy(out + k * size, &x, size);
-        else if (dtype == HN_DTYPE_F32) memcpy(out + k * size, &f, size);
-        else if (dtype == HN_DTYPE_F16) memcpy(out + k * size, &h, size);
-        else memcpy(out + k * size, (const uint8_t *)&f + 2, size);
+        put_float(dtype, x, out + k * size);
     }
     return out;
 }
@@ -455,12 +461,7 @@ static void *make_numbers(hn_dtype dtype, int64_t count) {
     uint64_t state = 5;
     for (int64_t k = 0; k < count; k++) {
         const double x = (double)(next_word(&state) % 5) - 2;
-        const float f = (float)x;
-        const _Float16 h = (_Float16)f;
-        if (dtype == HN_DTYPE_F64) memcpy(out + k * size, &x, size);
-        else if (dtype == HN_DTYPE_F32) memcpy(out + k * size, &f, size);
-        else if (dtype == HN_DTYPE_F16) memcpy(out + k * size, &h, size);
-        else memcpy(out + k * size, (const uint8_t *)&f + 2, size);
+        put_float(dtype, x, out + k * size);
     }
     return out;
 }

@@ -1,8 +1,8 @@
 /* combine_sorted.cu: COMBINE_SORTED (henry/abi/extern_abi.h) of single elements. A thread has a place of the result.
  * Places are sorted, so the values of each lie side by side in `order`: a search finds where they begin, those of the next
  * place are where they end. A thread combines its values one after the other. Where they are many, the lanes of its warp
- * read them, WIDE at a time, while it combines those that were read before. PLACE is the dtype of places, COMBINE(a, b) what is done, rounded to the
- * dtype; IS_SET: the last value stays; HAS_X: x is the last operand, else 0. */
+ * read them, WIDE at a time, while it combines those that were read before. PLACE is the dtype of places, COMBINE(a, b)
+ * what is done, rounded to the dtype; IS_SET: the last value stays; HAS_X: the result begins as x, else as 0. */
 extern "C" __global__ void __launch_bounds__(256)
 KERNEL(ELEMENT *__restrict__ out, const PLACE *__restrict__ places, const long long *__restrict__ order,
        const ELEMENT *__restrict__ values, const ELEMENT *__restrict__ x, int *__restrict__ status, long long count,
