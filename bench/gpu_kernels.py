@@ -168,6 +168,11 @@ def classes(count):
     return lambda shape, dtype, device: torch.randint(0, count, shape, device=device)
 
 
+def words(count):
+    """Classes in about the frequencies of words of a language: class k has a probability of about 1 / ((k + 1) ln count)."""
+    return lambda shape, dtype, device: (count ** torch.rand(shape, device=device)).long() - 1
+
+
 def norm_rows(rows, columns, dtype, prefix="", only=None):
     x, w = ((rows, columns), dtype, normal), ((columns,), dtype, near_one)
     b, stat = ((columns,), dtype, normal), ((rows, 1), torch.float32, near_one)
@@ -213,10 +218,10 @@ def all_rows(tiny):
         rows.append(Row("sort", sort_rows, f32, fit(*shape), [(fit(*shape), f32, normal)]))
     for shape in ((1, 1 << 20), (64, 128256), (65536, 256)):
         rows.append(Row("top_50", top_50, f32, fit(*shape), [(fit(*shape), f32, normal)]))
-    for dtype, order in ((bf16, ""), (f32, ""), (f32, "_in_order")):
-        shape = fit(8192, 1024)
-        inputs = [(shape, dtype, normal), (shape[:1], torch.int64, classes(VOCABULARY))]
-        rows.append(Row("embedding_backward" + order, embedding_backward, dtype, shape, inputs, bool(order)))
+    for dtype, order, indices in ((bf16, "", classes), (f32, "", classes), (f32, "", words), (f32, "_in_order", classes), (f32, "_in_order", words)):
+        shape, name = fit(8192, 1024), "embedding_backward" + ("_words" if indices is words else "") + order
+        inputs = [(shape, dtype, normal), (shape[:1], torch.int64, indices(VOCABULARY))]
+        rows.append(Row(name, embedding_backward, dtype, shape, inputs, bool(order)))
     for order in ("", "_in_order"):
         shape = fit(1 << 22)
         inputs = [(shape, f32, normal), (shape, torch.int64, classes(1 << 20))]
