@@ -40,7 +40,7 @@ measure() {
     kernels) programs+=(--who henry) ;;
     inductor) script=kernels; programs+=(--who inductor) ;;
     models) programs+=(--henry "$build/henry") ;;
-    tuning) programs=(--henry "$build/henry") ;;
+    tuning) programs+=(--henry "$build/henry") ;;
     profile) script=models; programs+=(--henry "$build/henry" --profile) ;;
     esac
     if [ "$1" != host ]; then for dir in "${have[@]}"; do programs+=(--have "$dir"); done; fi

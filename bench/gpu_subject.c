@@ -133,6 +133,12 @@ static hn_status read_file(const char *dir, uint32_t k, hn_tensor *t, bool *foun
     return status;
 }
 
+/* A size that only a run knows is that of the export's inputs. */
+static bool read_dim(const hn_module_dim *dim, int64_t *out) {
+    *out = dim->is_static ? dim->value : dim->hint;
+    return *out >= 0;
+}
+
 static hn_status make_input(subject *s, uint32_t k, uint64_t *state) {
     hn_module_value_info info;
     int64_t sizes[HN_TENSOR_MAX_RANK], strides[HN_TENSOR_MAX_RANK];
@@ -140,10 +146,8 @@ static hn_status make_input(subject *s, uint32_t k, uint64_t *state) {
     HN_TRY(hn_module_input_info(s->module, k, &info));
     if (info.kind != HN_VALUE_KIND_TENSOR) return NULL; /* the recorded number */
     for (uint32_t d = 0; d < info.rank; d++) {
-        if (!info.sizes[d].is_static || !info.strides[d].is_static)
-            return HN_ERROR(HN_UNSUPPORTED, "input '%s' has a size that is not fixed", info.name);
-        sizes[d] = info.sizes[d].value;
-        strides[d] = info.strides[d].value;
+        if (!read_dim(&info.sizes[d], &sizes[d]) || !read_dim(&info.strides[d], &strides[d]))
+            return HN_ERROR(HN_UNSUPPORTED, "input '%s' has a size that is not known", info.name);
     }
     HN_TRY(hn_tensor_create(
         &(hn_tensor_desc){.type = info.type, .rank = info.rank, .sizes = sizes, .strides = strides},

@@ -1,9 +1,11 @@
 """Tuning on a GPU: how much products gain, and how long it takes.
 
-    gpu_tuning.py --henry PROGRAM [-o RESULTS.jsonl] [--device cuda] [--rows NAME,...] [--budget SECONDS] [--have DIR]... [--tiny] [--limit S]
+    gpu_tuning.py --henry PROGRAM --subject PROGRAM [-o RESULTS.jsonl] [--device cuda] [--rows NAME,...] [--budget SECONDS] [--have DIR]... [--tiny] [--limit S]
 
 "products": linear layers of bf16 with a bias and a function behind it, the shapes of M x N x K below. `henry tune` lets the ways race that
-the library's heuristic lists; the first of them is what runs without tuning. A line for each: both times, and their ratio, from the same rounds.
+the library's heuristic lists; the first of them is what runs without tuning. A line for each: both times, and their ratio, from the same rounds. Layers of odd numbers are
+other products when they are compiled, with zeros behind their rows. They are timed whole, in CUDA graphs, beside the same with K as a size that only a run knows, which is a
+call of the library with the first of the heuristic.
 "model": the seconds of `henry tune` for GPT-2 124M, and of a second one, with the number of its timed calls.
 
 --budget: of each tuning, in seconds (default 15). --tiny: small shapes and models, which any machine can do, 2 seconds each. --have: rows of which the results of an
@@ -29,7 +31,7 @@ import gpu_models
 import gpu_table
 
 PRODUCTS = [(64, 4096, 4096), (256, 4096, 4096), (1024, 1024, 1024), (2048, 2048, 2048), (4096, 4096, 4096), (8192, 8192, 8192), (4096, 11008, 4096), (333, 777, 1023)]
-TINY_PRODUCTS = [(64, 48, 32), (16, 64, 64)]
+TINY_PRODUCTS = [(64, 48, 32), (16, 64, 64), (16, 49, 63)]
 FUNCTIONS = {"bias": lambda x: x, "gelu": lambda x: F.gelu(x, approximate="tanh"), "relu": F.relu}
 
 
@@ -45,9 +47,20 @@ class Products(torch.nn.Module):
         return tuple(functions[i % len(functions)](layer(x)) for i, (layer, x) in enumerate(zip(self.layers, inputs)))
 
 
-def export(model, inputs, path):
+class Layer(torch.nn.Module):
+    """A linear layer, with a weight and a bias of its own or of the caller's."""
+
+    def __init__(self, function, k=1, n=1):
+        super().__init__()
+        self.linear, self.function = torch.nn.Linear(k, n), function
+
+    def forward(self, x, weight=None, bias=None):
+        return self.function(self.linear(x) if weight is None else F.linear(x, weight, bias))
+
+
+def export(model, inputs, path, sizes=None):
     with torch.no_grad():
-        torch.export.save(torch.export.export(model.eval(), inputs), path)
+        torch.export.save(torch.export.export(model.eval(), inputs, dynamic_shapes=sizes), path)
 
 
 def tune(options, model, cache):
@@ -66,6 +79,26 @@ def shape_of(kernel, shapes):
     return shapes[int(number) if number.isdigit() else 0]
 
 
+def layer_us(options, model):
+    """Microseconds of a run, and the kernels and calls that it consists of."""
+    command = [options.subject, "--device", options.device, "--rotate", 256 << 20, "--seconds", 0.2, "--no-calls", model]
+    done = subprocess.run([str(w) for w in command], capture_output=True, text=True, timeout=120, check=False)
+    if done.returncode:
+        raise RuntimeError(done.stderr.strip() or f"status {done.returncode}")
+    told = json.loads(done.stdout)
+    return told["recorded_us"] or told["device_us"], len(told["steps"])  # devices other than CUDA record nothing
+
+
+def run_odd(options, directory, shape, name):
+    m, n, k = shape
+    function, inputs = FUNCTIONS[name], tuple(torch.randn(*sizes).bfloat16() for sizes in ((m, k), (n, k), (n,)))
+    of_any_length = torch.export.Dim("k", min=8, max=4 * k)
+    export(Layer(function, k, n).bfloat16(), inputs[:1], directory / "layer.pt2")
+    export(Layer(function), inputs, directory / "as_it_is.pt2", ({1: of_any_length}, {1: of_any_length}, None))
+    (own, _), (pick, steps) = (layer_us(options, directory / f"{model}.pt2") for model in ("as_it_is", "layer"))
+    return {"own_us": own, "pick_us": pick, "gain": own / pick, "pick": f"other sizes, {steps} kernels and calls"}
+
+
 def run_products(options, directory):
     shapes = TINY_PRODUCTS if options.tiny else PRODUCTS
     model = Products(shapes).bfloat16()
@@ -76,9 +109,11 @@ def run_products(options, directory):
         if not kernel["name"].startswith("linear") or not timed:
             continue
         shape = shape_of(kernel, shapes)
+        function = list(FUNCTIONS)[shapes.index(shape) % len(FUNCTIONS)]
         own, pick = kernel["forms"][0], kernel["forms"][kernel["pick"]]
-        yield {"tuning": "x".join(map(str, shape)), "function": list(FUNCTIONS)[shapes.index(shape) % len(FUNCTIONS)], "own_us": own["median_ns"] / 1e3,
-               "pick_us": pick["median_ns"] / 1e3, "gain": own["ratio"] / pick["ratio"], "pick": f"{pick['form']} {pick['parameters']}".strip(), "ways": len(timed)}
+        row = {"tuning": "x".join(map(str, shape)), "function": function, "own_us": own["median_ns"] / 1e3, "pick_us": pick["median_ns"] / 1e3,
+               "gain": own["ratio"] / pick["ratio"], "pick": f"{pick['form']} {pick['parameters']}".strip(), "ways": len(timed)}
+        yield row | run_odd(options, directory, shape, function) if any(number % 8 for number in shape[1:]) else row
 
 
 def run_model(options, directory):
@@ -97,6 +132,7 @@ ROWS = {"products": run_products, "model": run_model}
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--henry", required=True)
+    parser.add_argument("--subject", required=True)
     parser.add_argument("-o", "--output")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--rows", default=",".join(ROWS))

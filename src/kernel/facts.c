@@ -1,6 +1,8 @@
 /* facts.c: the processors of facts.h. */
 #include "kernel/facts.h"
 
+#include <math.h>
+
 const hn_gpu_facts hn_gpu_facts_common = {
     .limits = {.operations = NULL,
                .prologue_max_ops = 4,
@@ -84,13 +86,15 @@ static bool takes_sort(const hn_sym *sym, const hn_extern *call) {
     return !hn_sym_is_int(sym, call->params[HN_SORT_N], &n) || n <= UINT32_MAX;
 }
 
-/* cuBLASLt 13.1 has 94 TFLOP/s of an H200 for 1024 x 768 x 50257 (bf16, the last product of GPT-2),
- * with longer rows of the result, too, and 660 for 50264 columns; its copy out of longer rows takes
- * 58 us, which is 3500 bytes/ns. Other processors have about the same proportions. */
+/* cuBLASLt 13.1 on an H200, bf16, of odd numbers and of multiples of 8, in CUDA graphs: 16 x 256 x 257
+ * takes 6.1 us and 3, 256 x 1000 x 1001 14.9 and 4, 2048 x 2048 x 2049 129 and 25, 1024 x 768 x 50257
+ * 621 and 129. A loop of little takes 2 us, a large copy moves 3500 bytes/ns. Other processors have
+ * about the same proportions. */
 static bool pays_to_align(double flops, uint32_t launches, double copied_bytes) {
-    const double slow_flops_per_ns = 94e3, flops_per_ns = 600e3, bytes_per_ns = 3500,
-                 launch_ns = 3000;
-    const double saved_ns = flops / slow_flops_per_ns - flops / flops_per_ns,
+    const double small_flops_per_ns = 60e3, odd_flops_per_ns = 130e3, flops_per_ns = 600e3,
+                 start_ns = 3000, odd_start_ns = 8000, bytes_per_ns = 3500, launch_ns = 2000;
+    const double odd_ns = fmin(flops / small_flops_per_ns, odd_start_ns + flops / odd_flops_per_ns),
+                 saved_ns = start_ns + odd_ns - flops / flops_per_ns,
                  cost_ns = launches * launch_ns + copied_bytes / bytes_per_ns;
     return saved_ns > 1.5 * cost_ns;
 }

@@ -24,9 +24,14 @@ static hn_status add_call(lower *l, hn_extern *call) {
     return hn_program_add_extern(l->p, call, l->origin, &item);
 }
 
-/* Whether `v` comes from a parameter or a constant by views alone. */
-static bool is_weight(lower *l, hn_value v) {
-    hn_buf b = l->values[v].buffer;
+/* The memory of an operand, which may be other than the value's own. */
+static struct hn_extern_operand place_operand(lower *l, const lower_place *p, hn_value v) {
+    if (!p->buffer) return operand(l, v, false);
+    return (struct hn_extern_operand){.buffer = p->buffer, .offset_elems = l->zero};
+}
+
+/* Whether memory is a parameter's or a constant's. */
+static bool is_weight(lower *l, hn_buf b) {
     if (!b || l->p->buffers.items[b].kind != HN_BUFFER_INPUT) return false;
     hn_input_kind kind = l->root->inputs.items[l->p->buffers.items[b].input].kind;
     return kind == HN_INPUT_PARAMETER || kind == HN_INPUT_BUFFER || kind == HN_INPUT_CONSTANT;
@@ -44,12 +49,11 @@ static void put_batch(lower *l, const hn_value_info *vi, const hn_expr *source, 
     (void)l;
 }
 
-/* The strides of v's memory. */
-static void put_strides(lower *l, hn_value v, hn_expr *out) {
+/* The strides of the memory of `v`. */
+static void put_strides(lower *l, hn_value v, const hn_expr *strides, hn_expr *out) {
     const hn_value_info *vi = info(l, v);
-    put_batch(l, vi, l->values[v].strides, 2, l->zero, out);
-    out[HN_EXTERN_BATCH] = l->values[v].strides[vi->rank - 2];
-    out[HN_EXTERN_BATCH + 1] = l->values[v].strides[vi->rank - 1];
+    put_batch(l, vi, strides, 2, l->zero, out);
+    memcpy(&out[HN_EXTERN_BATCH], &strides[vi->rank - 2], 2 * sizeof *out);
 }
 
 /* Strides of a bias that broadcasts to the result's shape. */
@@ -68,32 +72,30 @@ hn_status lower_matmul(lower *l, const hn_node_info *n) {
     hn_value bias = n->args[2].kind == HN_ARG_VALUE ? n->args[2].as.value : 0;
     hn_value v = n->results[0];
     const hn_value_info *out = info(l, v);
+    lower_product product;
     bool is_joined;
-    int64_t rest;
     HN_TRY(lower_join_products(l, n, &is_joined));
     if (is_joined) return NULL;
     if (out->rank > 2 + HN_EXTERN_BATCH)
         return HN_ERROR(HN_UNSUPPORTED, "matmul of rank %u has more than %d batch dimensions",
                         out->rank, HN_EXTERN_BATCH);
-    HN_TRY(lower_realize(l, a));
-    HN_TRY(lower_realize(l, b));
-    if (bias) HN_TRY(lower_realize(l, bias));
-    HN_TRY(lower_product_memory(l, n, &rest));
+    HN_TRY(lower_product_memory(l, n, &product));
     hn_extern e = {.kind = HN_EXTERN_MATMUL,
                    .operand_count = 5,
-                   .operands = {operand(l, v, true), operand(l, a, false), operand(l, b, false),
-                                operand(l, bias, false)}};
+                   .operands = {operand(l, v, true), place_operand(l, &product.a, a),
+                                place_operand(l, &product.b, b),
+                                place_operand(l, &product.bias, bias)}};
     fill(l, &e, HN_MATMUL_PARAM_COUNT);
     put_batch(l, out, out->sizes, 2, l->one, &e.params[HN_MATMUL_BATCH]);
     e.params[HN_MATMUL_M] = out->sizes[out->rank - 2];
     e.params[HN_MATMUL_N] = out->sizes[out->rank - 1];
     e.params[HN_MATMUL_K] = info(l, a)->sizes[out->rank - 1];
-    put_strides(l, a, &e.params[HN_MATMUL_A]);
-    put_strides(l, b, &e.params[HN_MATMUL_B]);
-    put_strides(l, v, &e.params[HN_MATMUL_OUT]);
+    put_strides(l, a, product.a.strides, &e.params[HN_MATMUL_A]);
+    put_strides(l, b, product.b.strides, &e.params[HN_MATMUL_B]);
+    put_strides(l, v, l->values[v].strides, &e.params[HN_MATMUL_OUT]);
     if (bias) put_bias(l, bias, out->rank, &e.params[HN_MATMUL_BIAS]);
-    if (is_weight(l, b)) e.params[HN_MATMUL_B_CONSTANT] = l->one;
-    HN_TRY(lower_product_columns(l, &e, rest));
+    if (is_weight(l, e.operands[2].buffer)) e.params[HN_MATMUL_B_CONSTANT] = l->one;
+    HN_TRY(lower_product_split(l, &e, &product));
     return add_call(l, &e);
 }
 
@@ -118,7 +120,7 @@ hn_status lower_grouped_matmul(lower *l, const hn_node_info *n) {
     e.params[HN_GROUPED_K] = bi->sizes[1];
     memcpy(&e.params[HN_GROUPED_A], l->values[a].strides, 2 * sizeof *e.params);
     memcpy(&e.params[HN_GROUPED_B], l->values[b].strides, 3 * sizeof *e.params);
-    if (is_weight(l, b)) e.params[HN_GROUPED_B_CONSTANT] = l->one;
+    if (is_weight(l, l->values[b].buffer)) e.params[HN_GROUPED_B_CONSTANT] = l->one;
     return add_call(l, &e);
 }
 
@@ -176,11 +178,6 @@ static hn_status conv_result(lower *l, hn_value bias, hn_value v) {
     return lower_new_buffer(l, v, last ? strides : NULL); /* an output is copied then */
 }
 
-static struct hn_extern_operand place_operand(lower *l, const lower_place *p, hn_value v) {
-    if (!p->buffer) return operand(l, v, false);
-    return (struct hn_extern_operand){.buffer = p->buffer, .offset_elems = l->zero};
-}
-
 hn_status lower_conv(lower *l, const hn_node_info *n) {
     hn_value x = n->args[0].as.value, w = n->args[1].as.value, v = n->results[0];
     hn_value bias = n->args[2].kind == HN_ARG_VALUE ? n->args[2].as.value : 0;
@@ -198,7 +195,7 @@ hn_status lower_conv(lower *l, const hn_node_info *n) {
     put_conv_strides(of_x.strides, spatial, &p[HN_CONV_X]);
     put_conv_strides(of_w.strides, spatial, &p[HN_CONV_W]);
     put_conv_strides(l->values[v].strides, spatial, &p[HN_CONV_OUT]);
-    if (of_w.buffer || is_weight(l, w)) p[HN_CONV_W_CONSTANT] = l->one;
+    if (of_w.buffer || is_weight(l, l->values[w].buffer)) p[HN_CONV_W_CONSTANT] = l->one;
     return add_call(l, &e);
 }
 

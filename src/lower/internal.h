@@ -13,6 +13,7 @@ typedef struct lower_value {
     hn_buf buffer;          /* 0: an expression, computed where it is used */
     const hn_expr *strides; /* of memory, elements */
     hn_expr offset;
+    int64_t zeros; /* behind each row of memory, that is each run along the dimension of stride 1 */
     /* size of the expression, saturating */
     uint32_t ops, loads, depth;
     bool costly;   /* holds a transcendental or a gather */
@@ -33,6 +34,7 @@ typedef struct lower {
     /* per value: its memory has channels last, where the choice is free; NULL: the target has no
      * such wish */
     bool *channels_last;
+    bool *longer_rows; /* per value: rows.c; NULL: likewise */
     hn_expr zero, one;
     hn_map sums;                     /* of index.c: hash of (offset, indices, strides) -> the sum */
     const hn_operations *operations; /* of hn_lower_options */
@@ -133,12 +135,43 @@ bool lower_are_last(const lower *l, const hn_expr *strides, uint32_t rank);
 /* Makes `v` memory with channels last. */
 hn_status lower_realize_last(lower *l, hn_value v) HN_MUST_USE;
 
-/* rows.c: results of products whose rows are no whole number of aligned pieces */
-/* Memory for the result of product `n`, whose operands are memory. *out_rest: columns, the last
- * ones, that the operation better leaves to loops. */
-hn_status lower_product_memory(lower *l, const hn_node_info *n, int64_t *out_rest) HN_MUST_USE;
-/* Adds loops of the last `rest` columns of a product, and takes them from the call. */
-hn_status lower_product_columns(lower *l, hn_extern *call, int64_t rest) HN_MUST_USE;
+/* longer.c: memory of a value that has `size` elements along dimension `dim`, zeros behind its own.
+ * Dimension `along` is the innermost, and a row along it reaches over `row` elements: `size` if
+ * along == dim, else its own number or more. */
+typedef struct lower_longer {
+    uint32_t dim, along;
+    int64_t size, row;
+} lower_longer;
+typedef struct lower_place {
+    hn_buf buffer; /* 0: the value's own, or none */
+    const hn_expr *sizes, *strides;
+} lower_place;
+/* No buffer yet. */
+hn_status lower_longer_shape(lower *l, hn_value v, const lower_longer *how,
+                             lower_place *out) HN_MUST_USE;
+/* A loop that makes it. */
+hn_status lower_copy_longer(lower *l, hn_value v, const lower_longer *how,
+                            lower_place *out) HN_MUST_USE;
+/* Zeros behind the rows of `v`, which has memory for them. */
+hn_status lower_end_rows(lower *l, hn_value v, int64_t row) HN_MUST_USE;
+/* A constant; no buffer where the bytes of the weight are not known (lower_can_be_longer). */
+bool lower_can_be_longer(const lower *l, hn_value w, const lower_longer *how);
+hn_status lower_weight_longer(lower *l, hn_value w, const lower_longer *how,
+                              lower_place *out) HN_MUST_USE;
+
+/* rows.c: products whose rows are no whole number of aligned pieces */
+hn_status lower_rows(lower *l) HN_MUST_USE; /* fills l->longer_rows */
+/* The elements from one row of `v` to the next; 0: it has no longer rows. */
+int64_t lower_longer_row(const lower *l, hn_value v);
+typedef struct lower_product {
+    lower_place a, b, bias;        /* without sizes */
+    hn_expr depth, columns;        /* more than the values have; 0: as many */
+    int64_t few_rows, few_columns; /* the last ones, which the operation better leaves to loops */
+} lower_product;
+/* Memory for the operands and the result of product `n`. */
+hn_status lower_product_memory(lower *l, const hn_node_info *n, lower_product *out) HN_MUST_USE;
+/* Adds the loops of few rows and columns, and takes these from the call. */
+hn_status lower_product_split(lower *l, hn_extern *call, const lower_product *product) HN_MUST_USE;
 /* Additions and multiplications of product `n`, with sizes as they are expected. */
 double lower_product_flops(const lower *l, const hn_node_info *n);
 /* Whether the memory of `v` is, perhaps by views, what leaves the program. */
@@ -160,10 +193,6 @@ hn_status lower_join_weights(lower *l, const lower_joint *joint, hn_buf *out) HN
 
 /* channels.c: memory of the input and the weight of convolution `n` with more channels; no buffers
  * where those that there are do. */
-typedef struct lower_place {
-    hn_buf buffer;
-    const hn_expr *sizes, *strides;
-} lower_place;
 hn_status lower_add_channels(lower *l, const hn_node_info *n, lower_place *out_x,
                              lower_place *out_w) HN_MUST_USE;
 

@@ -96,8 +96,12 @@ static void last_strides(lower *l, const hn_value_info *vi, hn_expr *out) {
 
 void lower_default_strides(lower *l, hn_value v, hn_expr *out) {
     const hn_value_info *vi = hn_graph_value(l->g, v);
+    const int64_t row = lower_longer_row(l, v);
+    hn_expr sizes[HN_MAX_RANK];
+    memcpy(sizes, vi->sizes, vi->rank * sizeof *sizes);
+    if (row) sizes[vi->rank - 1] = hn_sym_int(l->sym, row);
     if (l->channels_last && is_last(l, v) && vi->rank >= 3) last_strides(l, vi, out);
-    else hn_contiguous_strides(l->sym, vi->sizes, vi->rank, out);
+    else hn_contiguous_strides(l->sym, sizes, vi->rank, out);
 }
 
 void lower_order(uint32_t rank, bool channels_last, uint32_t *out) {

@@ -60,7 +60,8 @@ hn_status lower_count_uses(lower *l) {
         l->uses[v]++;
         if (!l->output[v]) l->output[v] = k + 1;
     }
-    return lower_layouts(l);
+    HN_TRY(lower_layouts(l));
+    return lower_rows(l);
 }
 
 hn_status lower_constant(lower *l, hn_value v, uint32_t input, const hn_expr *strides) {

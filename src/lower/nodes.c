@@ -86,6 +86,16 @@ static bool view_strides(lower *l, const hn_node_info *n, hn_expr *strides, hn_e
     return false;
 }
 
+/* Zeros behind the rows of a view: those of what it is of, if its rows are the same. */
+static int64_t zeros_of(const lower *l, const hn_node_info *n) {
+    const hn_value x = n->args[0].as.value;
+    const hn_value_info *xi = hn_graph_value(l->g, x), *out = hn_graph_value(l->g, n->results[0]);
+    const bool keeps =
+        n->op == HN_OP_PERMUTE || (n->op == HN_OP_RESHAPE && xi->rank && out->rank &&
+                                   xi->sizes[xi->rank - 1] == out->sizes[out->rank - 1]);
+    return keeps ? l->values[x].zeros : 0;
+}
+
 hn_status lower_view(lower *l, const hn_node_info *n) {
     hn_value x = n->args[0].as.value, v = n->results[0];
     lower_value *lv = &l->values[v];
@@ -97,6 +107,7 @@ hn_status lower_view(lower *l, const hn_node_info *n) {
                                 .buffer = l->values[x].buffer,
                                 .strides = strides,
                                 .offset = offset,
+                                .zeros = zeros_of(l, n),
                                 .loads = 1};
             return NULL;
         }

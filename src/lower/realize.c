@@ -14,6 +14,7 @@ hn_status lower_new_buffer(lower *l, hn_value v, const hn_expr *wanted) {
     if (wanted) memcpy(strides, wanted, vi->rank * sizeof *strides);
     else if (l->output[v]) hn_value_strides(l->sym, vi, strides);
     else lower_default_strides(l, v, strides);
+    const int64_t row = wanted || l->output[v] ? 0 : lower_longer_row(l, v);
     hn_buffer buffer = {.kind = l->output[v] ? HN_BUFFER_OUTPUT : HN_BUFFER_TEMP,
                         .dtype = vi->dtype,
                         .rank = vi->rank,
@@ -29,7 +30,8 @@ hn_status lower_new_buffer(lower *l, hn_value v, const hn_expr *wanted) {
     lv->ops = lv->depth = 0;
     lv->loads = 1;
     lv->costly = false;
-    return NULL;
+    lv->zeros = 0;
+    return row ? lower_end_rows(l, v, row) : NULL;
 }
 
 /* Elements of a value that are stored, and where. */
@@ -200,5 +202,6 @@ hn_status lower_realize_in(lower *l, hn_value v, const hn_expr *wanted) {
     lv->buffer = copy;
     lv->strides = strides;
     lv->offset = l->zero;
+    lv->zeros = 0;
     return NULL;
 }

@@ -1,20 +1,51 @@
-/* rows.c: products with a result of odd rows, for targets whose products are slow then
- * (hn_operation.row_bytes): a row that is no multiple of 16 bytes begins at an odd address, and the
- * library has fast kernels for numbers of columns that are such a multiple only. The result gets
- * longer rows, the product computes the columns that are a multiple, and a loop the few others:
+/* rows.c: products of odd numbers of rows, columns or elements to sum over, for targets whose products
+ * are slow then (hn_operation.row_bytes): a row in memory that is no multiple of 16 bytes begins at an
+ * odd address, and the library has fast kernels for numbers that are such a multiple only.
+ *
+ * Of an odd number of columns the product computes as many as are a multiple, into longer rows, and
+ * a loop the few others:
  *
  *   matmul(out b3 [1024, 50257], b1, b2)   ->   matmul(out b4 [1024, 50256 of 50304], b1, b2)
  *                                               reduce sum: b4[.., 50256] = b1 * b2[.., 50256]
  *                                               pointwise: b3 = b4, where b3 leaves the program
  *
- * This is done where the product gains more than the others take. Weights that have odd rows
- * themselves are laid out anew; other operands with odd rows, or sums of an odd length, stay as
- * they are, and so do widths that only a run knows. */
+ * Of an odd number of rows, too, where these are neighbours in the memory of the first operand. An
+ * odd number to sum over gets zeros behind it, in both operands (longer.c):
+ *
+ *   matmul(b1 [333, 1023], w [1023, 776])   ->   pointwise: b4 [333, 1024] = b1, or 0
+ *                                                matmul(b4, w' [1024, 776])
+ *
+ * Where what is computed element by element is read by such a product, perhaps through views, it is
+ * stored in longer rows to begin with, and zeros behind them (lower_rows).
+ *
+ * A weight that gets zeros gets columns of zeros as well, if their number is odd, and the bias, too: no
+ * loop is needed.
+ *
+ * This is done where the product gains more than the others take. Weights are laid out anew when
+ * the program is loaded, and what only the product reads is written so: these take nothing. Numbers
+ * that only a run knows stay as they are. */
 #include "lower/internal.h"
 
-#include <string.h>
-
 enum { LONG_ROW_LINES = 8 }; /* from so many lines on a row is a number of whole ones */
+
+/* One operand. Dimensions: that of the sum, and that which is the innermost in memory. */
+typedef struct side {
+    hn_value v;
+    uint32_t summed, along;
+    bool is_anew;   /* other memory than it has, */
+    bool is_weight; /* which is made when the program is loaded, */
+    bool is_free;   /* or costs nothing for another reason */
+    lower_longer how;
+} side;
+
+typedef struct plan {
+    side a, b;
+    int64_t depth;                 /* of the sum, with zeros */
+    bool is_deeper;                /* it has zeros */
+    int64_t columns;               /* of the weight, with zeros; 0: it has none */
+    lower_longer bias;             /* likewise */
+    int64_t few_rows, few_columns; /* the last ones, for loops */
+} plan;
 
 static const hn_value_info *info(const lower *l, hn_value v) { return hn_graph_value(l->g, v); }
 
@@ -26,46 +57,32 @@ static int64_t elems_of(const lower *l, hn_value v, uint32_t bytes) {
     return bytes / (int64_t)hn_dtype_facts(info(l, v)->dtype)->size_bytes;
 }
 
+static int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
+
 /* ---- one matrix ---- */
 
-/* The length of rows along dimension `along`, with what is added; false: it is not known. */
-static bool padded_length(const lower *l, hn_value v, uint32_t along, int64_t *out) {
+/* Elements from one row of `length` to the next. */
+static int64_t row_of(const lower *l, hn_value v, int64_t length) {
     const hn_operation *o = products(l);
-    const int64_t row = elems_of(l, v, o->row_bytes), line = elems_of(l, v, o->line_bytes);
-    int64_t length;
-    if (!hn_sym_is_int(l->sym, info(l, v)->sizes[along], &length) || length < 1) return false;
-    const int64_t unit = length >= LONG_ROW_LINES * line ? line : row;
-    *out = length % row ? (length + unit - 1) / unit * unit : length;
-    return true;
+    const int64_t unit = elems_of(l, v, o->row_bytes), line = elems_of(l, v, o->line_bytes);
+    if (length % unit == 0) return length;
+    return round_up(length, length >= LONG_ROW_LINES * line ? line : unit);
 }
 
-/* Row-major but for dimension `along`, which is the innermost. */
-static void strides_along(lower *l, hn_value v, uint32_t along, hn_expr *out) {
-    const hn_value_info *vi = info(l, v);
-    hn_expr stride = l->one;
-    int64_t length;
-    out[along] = stride;
-    stride = padded_length(l, v, along, &length) ? hn_sym_int(l->sym, length) : vi->sizes[along];
-    for (uint32_t d = vi->rank; d-- > 0;) {
-        if (d == along) continue;
-        out[d] = stride;
-        if (d > 0) stride = hn_sym_mul(l->sym, stride, vi->sizes[d]);
-    }
-}
-
-/* Along which of its dimensions the elements of a matrix in memory are neighbours; rank: none. */
+/* Along which of its dimensions the elements of a matrix are neighbours; rank: none. */
 static uint32_t along_of(const lower *l, hn_value v) {
     const uint32_t rank = info(l, v)->rank;
     const hn_expr *strides = l->values[v].strides;
-    if (hn_sym_is_value(l->sym, strides[rank - 1], 1)) return rank - 1;
+    if (!l->values[v].buffer || hn_sym_is_value(l->sym, strides[rank - 1], 1)) return rank - 1;
     return hn_sym_is_value(l->sym, strides[rank - 2], 1) ? rank - 2 : rank;
 }
 
-/* Whether all of a matrix's rows along `along` begin at aligned addresses. */
+/* Whether all of a matrix's rows along `along` begin at aligned addresses, or will. */
 static bool is_aligned(const lower *l, hn_value v, uint32_t along) {
     const hn_value_info *vi = info(l, v);
     const lower_value *lv = &l->values[v];
     const int64_t unit = elems_of(l, v, products(l)->row_bytes);
+    if (!lv->buffer) return hn_sym_divisor(l->sym, vi->sizes[along]) % unit == 0;
     bool aligned = hn_sym_divisor(l->sym, lv->offset) % unit == 0 &&
                    hn_program_begin_of(l->p, lv->buffer) % unit == 0;
     for (uint32_t d = 0; d < vi->rank; d++)
@@ -101,92 +118,256 @@ bool lower_leaves(const lower *l, hn_value v) {
     return false;
 }
 
-/* Whether the columns of `n` are better split, and how many are left over. */
-static bool is_odd(const lower *l, const hn_node_info *n, int64_t *out_rest) {
-    const hn_operation *o = products(l);
-    const hn_value v = n->results[0], a = n->args[0].as.value;
-    const hn_value_info *out = info(l, v), *ai = info(l, a);
-    int64_t columns, depth;
-    if (!o || !(o->dtypes & o->aligned_rows & 1u << out->dtype) ||
-        !hn_sym_is_int(l->sym, out->sizes[out->rank - 1], &columns) ||
-        !hn_sym_is_int(l->sym, ai->sizes[ai->rank - 1], &depth))
-        return false;
-    const int64_t unit = elems_of(l, v, o->row_bytes);
-    *out_rest = columns % unit;
-    return *out_rest && columns > unit && depth % unit == 0;
+/* The size of a dimension, at least 1; false: only a run knows it. */
+static bool read_size(const lower *l, hn_value v, uint32_t d, int64_t *out) {
+    return hn_sym_is_int(l->sym, info(l, v)->sizes[d], out) && *out >= 1;
 }
 
-/* The loop of the columns that are left over is a launch, and the copy of an output another. */
-static bool pays(const lower *l, const hn_node_info *n) {
-    const hn_value v = n->results[0];
-    const bool is_copied = lower_leaves(l, v);
-    const double bytes = 2 * count_of(l, v) * hn_dtype_facts(info(l, v)->dtype)->size_bytes;
-    return products(l)->pays_to_align(lower_product_flops(l, n), 1 + is_copied,
-                                      is_copied ? bytes : 0);
-}
-
-/* Whether the operand is aligned, or a weight that can be; *out_along: rank where it is not. */
-static bool may_align(lower *l, hn_value v, uint32_t *out_along) {
-    hn_expr strides[HN_MAX_RANK];
-    *out_along = along_of(l, v);
-    if (*out_along == info(l, v)->rank) return false;
-    if (is_aligned(l, v, *out_along)) return true;
-    strides_along(l, v, *out_along, strides);
-    return lower_can_relay_weight(l, v, strides);
-}
-
-static hn_status align(lower *l, hn_value v, uint32_t along) {
-    hn_expr strides[HN_MAX_RANK];
-    if (is_aligned(l, v, along)) return NULL;
-    strides_along(l, v, along, strides);
-    return lower_relay_weight(l, v, strides);
-}
-
-hn_status lower_product_memory(lower *l, const hn_node_info *n, int64_t *out_rest) {
+/* The numbers of a product, and how its operands lie. */
+static bool read_plan(const lower *l, const hn_node_info *n, plan *p) {
     const hn_value v = n->results[0], a = n->args[0].as.value, b = n->args[1].as.value;
-    uint32_t along_a, along_b;
-    hn_expr strides[HN_MAX_RANK];
-    int64_t rest;
-    *out_rest = 0;
-    if (!is_odd(l, n, &rest) || !pays(l, n) || !may_align(l, a, &along_a) ||
-        !may_align(l, b, &along_b))
-        return lower_new_buffer(l, v, NULL);
-    HN_TRY(align(l, a, along_a));
-    HN_TRY(align(l, b, along_b));
-    strides_along(l, v, info(l, v)->rank - 1, strides);
-    HN_TRY(lower_new_buffer(l, v, strides));
-    l->p->buffers.items[l->values[v].buffer].kind = HN_BUFFER_TEMP; /* an output is copied */
-    l->p->layouts_padded++;
-    *out_rest = rest;
+    const uint32_t rank = info(l, v)->rank, rank_a = info(l, a)->rank, rank_b = info(l, b)->rank;
+    const int64_t unit = elems_of(l, v, products(l)->row_bytes);
+    int64_t rows, columns;
+    p->a = (side){.v = a, .summed = rank_a - 1, .along = along_of(l, a)};
+    p->b = (side){.v = b, .summed = rank_b - 2, .along = along_of(l, b)};
+    if (p->a.along == rank_a || p->b.along == rank_b || !read_size(l, v, rank - 1, &columns) ||
+        !read_size(l, a, rank_a - 1, &p->depth))
+        return false;
+    p->few_columns = columns % unit;
+    if (p->a.along != p->a.summed) {
+        if (!read_size(l, v, rank - 2, &rows) || rows < unit) return false;
+        p->few_rows = rows % unit;
+    }
+    p->is_deeper = p->depth % unit && (p->a.along == p->a.summed || p->b.along == p->b.summed);
+    if (p->is_deeper) p->depth = round_up(p->depth, unit);
+    return columns >= unit;
+}
+
+/* Whether the elements of a matrix are several elements of its value. */
+static bool repeats(const lower *l, hn_value v) {
+    for (uint32_t d = 0; l->values[v].buffer && d < info(l, v)->rank; d++)
+        if (hn_sym_is_value(l->sym, l->values[v].strides[d], 0) &&
+            !hn_sym_is_value(l->sym, info(l, v)->sizes[d], 1))
+            return true;
+    return false;
+}
+
+/* Whether there are as many zeros behind its rows as the sum needs. */
+static bool ends_with_zeros(const lower *l, const plan *p, const side *s) {
+    int64_t length;
+    return l->values[s->v].buffer && s->along == s->summed &&
+           read_size(l, s->v, s->along, &length) && l->values[s->v].zeros >= p->depth - length;
+}
+
+/* Whether operand `s` is to have other memory, and what that costs; false: it cannot. */
+static bool plan_side(const lower *l, const plan *p, side *s) {
+    int64_t length;
+    s->is_anew = (p->is_deeper && !ends_with_zeros(l, p, s)) || !is_aligned(l, s->v, s->along);
+    if (!s->is_anew) return true;
+    if (!read_size(l, s->v, s->along, &length) || repeats(l, s->v)) return false;
+    s->how = (lower_longer){.dim = s->summed, .along = s->along};
+    s->how.row = row_of(l, s->v, length);
+    s->how.size = s->along == s->summed ? s->how.row : p->depth;
+    s->is_weight = lower_can_be_longer(l, s->v, &s->how);
+    s->is_free = s->is_weight || (!l->values[s->v].buffer && l->uses[s->v] == 1);
+    return true;
+}
+
+/* Columns of zeros for a weight that is laid out anew, if the bias may have them. */
+static void plan_columns(const lower *l, const hn_node_info *n, plan *p) {
+    const hn_value v = n->results[0];
+    const uint32_t last = p->b.summed + 1;
+    int64_t columns, count, length;
+    if (!p->few_columns || !p->is_deeper || !p->b.is_weight ||
+        !read_size(l, v, info(l, v)->rank - 1, &count))
+        return;
+    columns = round_up(count, elems_of(l, v, products(l)->row_bytes));
+    p->bias = (lower_longer){.size = columns, .row = columns};
+    if (n->args[2].kind == HN_ARG_VALUE) {
+        const hn_value bias = n->args[2].as.value;
+        if (info(l, bias)->rank != 1 || !read_size(l, bias, 0, &length) || length != count ||
+            !lower_can_be_longer(l, bias, &p->bias))
+            return;
+    }
+    if (p->b.along == p->b.summed)
+        p->b.how =
+            (lower_longer){.dim = last, .size = columns, .along = p->b.along, .row = p->b.how.row};
+    p->few_columns = 0;
+    p->columns = columns;
+}
+
+/* Launches of loops besides, and what copies move. */
+static bool pays(const lower *l, const hn_node_info *n, const plan *p) {
+    const hn_value v = n->results[0];
+    const bool is_copied = (p->few_columns || p->columns) && lower_leaves(l, v);
+    const side *const sides[] = {&p->a, &p->b};
+    uint32_t launches = (p->few_rows > 0) + (p->few_columns > 0) + is_copied;
+    double elems = is_copied ? count_of(l, v) : 0;
+    for (uint32_t k = 0; k < 2; k++) {
+        if (!sides[k]->is_anew || sides[k]->is_free) continue;
+        launches++;
+        elems += count_of(l, sides[k]->v);
+    }
+    return products(l)->pays_to_align(lower_product_flops(l, n), launches,
+                                      2 * elems * hn_dtype_facts(info(l, v)->dtype)->size_bytes);
+}
+
+/* False: the product stays as it is. */
+static bool make_plan(const lower *l, const hn_node_info *n, plan *p) {
+    const hn_operation *o = products(l);
+    *p = (plan){0};
+    if (!o || !(o->dtypes & o->aligned_rows & 1u << info(l, n->results[0])->dtype) ||
+        !read_plan(l, n, p) || !plan_side(l, p, &p->a) || !plan_side(l, p, &p->b))
+        return false;
+    plan_columns(l, n, p);
+    return (p->a.is_anew || p->b.is_anew || p->few_rows || p->few_columns) && pays(l, n, p);
+}
+
+/* ---- values in longer rows ---- */
+
+/* What is computed element by element, and read through views as `v`; 0: nothing is. */
+static hn_value source_of(const lower *l, hn_value v) {
+    for (;;) {
+        const hn_node producer = info(l, v)->producer;
+        if (!producer) return 0;
+        const hn_node_info *n = hn_graph_node(l->g, producer);
+        if (hn_op_is_elementwise(n->op)) return v;
+        if (n->op != HN_OP_PERMUTE && n->op != HN_OP_RESHAPE) return 0;
+        v = n->args[0].as.value;
+    }
+}
+
+/* Operands with an odd dimension of the product, which is the last one of what they are of. */
+static void mark_operand(lower *l, hn_value v, int64_t unit) {
+    const hn_value_info *vi = info(l, v);
+    const hn_value source = source_of(l, v);
+    int64_t length;
+    if (!source || !info(l, source)->rank || info(l, source)->dtype != vi->dtype ||
+        !read_size(l, source, info(l, source)->rank - 1, &length) || length % unit == 0 ||
+        length < unit)
+        return;
+    for (uint32_t d = vi->rank - 2; d < vi->rank; d++)
+        if (hn_sym_is_value(l->sym, vi->sizes[d], length)) l->longer_rows[source] = true;
+}
+
+hn_status lower_rows(lower *l) {
+    const hn_operation *o = products(l);
+    if (!o || !o->aligned_rows) return NULL;
+    HN_NEW(l->scratch, l->longer_rows, l->g->values.count);
+    for (hn_node k = 1; k < l->g->nodes.count; k++) {
+        const hn_node_info *n = &l->g->nodes.items[k];
+        if (n->dead || n->op != HN_OP_MATMUL ||
+            !(o->dtypes & o->aligned_rows & 1u << info(l, n->results[0])->dtype) ||
+            !o->pays_to_align(lower_product_flops(l, n), 1, 0))
+            continue;
+        for (uint32_t m = 0; m < 2; m++)
+            mark_operand(l, n->args[m].as.value, elems_of(l, n->results[0], o->row_bytes));
+    }
     return NULL;
 }
 
-/* ---- its call ---- */
+int64_t lower_longer_row(const lower *l, hn_value v) {
+    const uint32_t rank = info(l, v)->rank;
+    int64_t length = 0;
+    if (!l->longer_rows || !l->longer_rows[v] || (l->channels_last && l->channels_last[v]) ||
+        !read_size(l, v, rank - 1, &length))
+        return 0;
+    return row_of(l, v, length);
+}
 
-/* Columns from `first` on, `count` of them. */
-static void take_columns(lower *l, hn_extern *e, int64_t first, int64_t count) {
-    static const struct {
-        uint32_t operand, strides;
-    } of[] = {{0, HN_MATMUL_OUT}, {2, HN_MATMUL_B}, {3, HN_MATMUL_BIAS}};
-    for (uint32_t k = 0; k < sizeof of / sizeof *of; k++) {
-        struct hn_extern_operand *o = &e->operands[of[k].operand];
-        const hn_expr step = e->params[of[k].strides + HN_EXTERN_BATCH + 1];
-        if (o->buffer)
+/* ---- its memory ---- */
+
+/* A weight that gets no zeros is exchanged for the one that lies anew, for all who read it. */
+static hn_status lay(lower *l, const plan *p, const side *s, lower_place *out) {
+    if (s->is_anew && s->is_weight && !p->is_deeper) {
+        HN_TRY(lower_longer_shape(l, s->v, &s->how, out));
+        HN_TRY(lower_relay_weight(l, s->v, out->strides));
+        *out = (lower_place){0};
+    } else if (s->is_anew) {
+        if (s->is_weight) HN_TRY(lower_weight_longer(l, s->v, &s->how, out));
+        if (!out->buffer) HN_TRY(lower_copy_longer(l, s->v, &s->how, out));
+        if (!s->is_weight) l->p->layouts_padded++;
+        return NULL;
+    }
+    HN_TRY(lower_realize(l, s->v));
+    out->strides = l->values[s->v].strides;
+    return NULL;
+}
+
+static hn_status lay_bias(lower *l, hn_value bias, const plan *p, lower_place *out) {
+    if (p->columns) return lower_weight_longer(l, bias, &p->bias, out);
+    return lower_realize(l, bias);
+}
+
+/* The result, in longer rows if it has few columns for loops, or columns of zeros. */
+static hn_status lay_result(lower *l, hn_value v, const plan *p) {
+    const uint32_t rank = info(l, v)->rank, last = rank - 1;
+    lower_longer how = {.dim = last, .along = last};
+    lower_place place;
+    int64_t columns;
+    if ((!p->few_columns && !p->columns) || !read_size(l, v, last, &columns))
+        return lower_new_buffer(l, v, NULL);
+    how.row = how.size = row_of(l, v, columns);
+    HN_TRY(lower_longer_shape(l, v, &how, &place));
+    HN_TRY(lower_new_buffer(l, v, place.strides));
+    hn_buffer *buffer = &l->p->buffers.items[l->values[v].buffer];
+    buffer->kind = HN_BUFFER_TEMP; /* an output is copied */
+    if (p->columns) buffer->extent = hn_strided_extent(l->sym, place.sizes, place.strides, rank);
+    l->p->layouts_padded++;
+    return NULL;
+}
+
+hn_status lower_product_memory(lower *l, const hn_node_info *n, lower_product *out) {
+    plan p;
+    *out = (lower_product){0};
+    if (!make_plan(l, n, &p))
+        p = (plan){.a = {.v = n->args[0].as.value}, .b = {.v = n->args[1].as.value}};
+    HN_TRY(lay(l, &p, &p.a, &out->a));
+    HN_TRY(lay(l, &p, &p.b, &out->b));
+    if (n->args[2].kind == HN_ARG_VALUE) HN_TRY(lay_bias(l, n->args[2].as.value, &p, &out->bias));
+    HN_TRY(lay_result(l, n->results[0], &p));
+    out->depth = p.is_deeper ? hn_sym_int(l->sym, p.depth) : 0;
+    out->columns = p.columns ? hn_sym_int(l->sym, p.columns) : 0;
+    out->few_rows = p.few_rows;
+    out->few_columns = p.few_columns;
+    return NULL;
+}
+
+/* ---- its calls ---- */
+
+/* Rows (dimension 0) or columns (1) from `first` on, `count` of them. */
+static void take(lower *l, hn_extern *e, uint32_t dim, int64_t first, int64_t count) {
+    static const uint32_t strides[] = {HN_MATMUL_OUT, HN_MATMUL_A, HN_MATMUL_B, HN_MATMUL_BIAS};
+    for (uint32_t k = 0; k < sizeof strides / sizeof *strides; k++) {
+        struct hn_extern_operand *o = &e->operands[k];
+        const hn_expr step = e->params[strides[k] + HN_EXTERN_BATCH + dim];
+        if (o->buffer && k != (dim ? 1 : 2)) /* a has no columns of the result, b no rows */
             o->offset_elems = hn_sym_add(l->sym, o->offset_elems,
                                          hn_sym_mul(l->sym, step, hn_sym_int(l->sym, first)));
     }
-    e->params[HN_MATMUL_N] = hn_sym_int(l->sym, count);
+    e->params[dim ? HN_MATMUL_N : HN_MATMUL_M] = hn_sym_int(l->sym, count);
 }
 
-hn_status lower_product_columns(lower *l, hn_extern *e, int64_t rest) {
+/* The last `few` for loops, the others for the call. */
+static hn_status split(lower *l, hn_extern *e, uint32_t dim, int64_t few) {
     hn_extern others = *e;
     hn_item item;
-    int64_t columns = 0;
-    if (!rest || !hn_sym_is_int(l->sym, e->params[HN_MATMUL_N], &columns)) return NULL;
-    take_columns(l, e, 0, columns - rest);
-    take_columns(l, &others, columns - rest, rest);
+    int64_t all = 0;
+    if (!few || !hn_sym_is_int(l->sym, e->params[dim ? HN_MATMUL_N : HN_MATMUL_M], &all))
+        return NULL;
+    take(l, e, dim, 0, all - few);
+    take(l, &others, dim, all - few, few);
     HN_TRY(lower_loops_of(l, &others));
     for (uint32_t k = 0; k < others.loop_count; k++)
         HN_TRY(hn_program_add_loop(l->p, &others.loops[k], l->origin, &item));
+    return NULL;
+}
+
+hn_status lower_product_split(lower *l, hn_extern *e, const lower_product *product) {
+    HN_TRY(split(l, e, 1, product->few_columns));
+    HN_TRY(split(l, e, 0, product->few_rows));
+    if (product->depth) e->params[HN_MATMUL_K] = product->depth;
+    if (product->columns) e->params[HN_MATMUL_N] = product->columns;
     return NULL;
 }
