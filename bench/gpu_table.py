@@ -189,7 +189,7 @@ def host_figures(lines):
 
 
 def tuning_figures(lines):
-    products = [line for line in lines if "gain" in line]
+    products = [line for line in lines if "ways" in line]
     if products:
         least, mean = min(line["gain"] for line in products), math.exp(statistics.mean(math.log(line["gain"]) for line in products))
         yield f"{len(products)} products, tuned, times the first of the heuristic: the least", "1", number(least), least >= SAME_GAIN
@@ -295,12 +295,12 @@ def host_table(lines):
 def tuning_text(line):
     """A line for whoever watches."""
     if "gain" in line:
-        return f"{line['tuning']} {line['function']}: {line['own_us']:.1f} us, tuned {line['pick_us']:.1f} ({line['gain']:.3f}), {line['pick']} of {line['ways']}"
+        return f"{line['tuning']} {line['function']}: {line['own_us']:.1f} us, tuned {line['pick_us']:.1f} ({line['gain']:.3f}), {line['pick']}" + (f" of {line['ways']}" if "ways" in line else "")
     return f"{line['tuning']}: {line['seconds']:.1f} s, {line['kernels']} kernels and calls{'' if line['is_complete'] else ', not all'}; again {line['again_s']:.1f} s, {line['again_calls']} timed calls"
 
 
 def tuning_table(lines):
-    rows = [[line["tuning"].replace("x", ", "), line["function"], number(line["own_us"], ".1f"), number(line["pick_us"], ".1f"), number(line["gain"]), line["pick"], line["ways"]] for line in lines if "gain" in line]
+    rows = [[line["tuning"].replace("x", ", "), line["function"], number(line["own_us"], ".1f"), number(line["pick_us"], ".1f"), number(line["gain"]), line["pick"], line.get("ways", "")] for line in lines if "gain" in line]
     return markdown(["product (m, n, k)", "and", "first of the heuristic, us", "tuned, us", "times as fast", "picked", "of ways"], rows)
 
 

@@ -4,8 +4,9 @@
 
 "products": linear layers of bf16 with a bias and a function behind it, the shapes of M x N x K below. `henry tune` lets the ways race that
 the library's heuristic lists; the first of them is what runs without tuning. A line for each: both times, and their ratio, from the same rounds. Layers of odd numbers are
-other products when they are compiled, with zeros behind their rows. They are timed whole, in CUDA graphs, beside the same with K as a size that only a run knows, which is a
-call of the library with the first of the heuristic.
+other products when they are compiled (docs/gpu.md). They are timed whole, in CUDA graphs, beside the same with K as a size that only a run knows: that is a call of the
+library with the first of its heuristic.
+"odd": the same of more layers of odd numbers, which nothing is asked of.
 "model": the seconds of `henry tune` for GPT-2 124M, and of a second one, with the number of its timed calls.
 
 --budget: of each tuning, in seconds (default 15). --tiny: small shapes and models, which any machine can do, 2 seconds each. --have: rows of which the results of an
@@ -31,6 +32,7 @@ import gpu_models
 import gpu_table
 
 PRODUCTS = [(64, 4096, 4096), (256, 4096, 4096), (1024, 1024, 1024), (2048, 2048, 2048), (4096, 4096, 4096), (8192, 8192, 8192), (4096, 11008, 4096), (333, 777, 1023)]
+ODD_PRODUCTS = [(128, 128, 129), (256, 1000, 1001), (1024, 1024, 1001), (64, 4096, 4095), (2048, 2047, 2049), (4096, 4096, 4097)]
 TINY_PRODUCTS = [(64, 48, 32), (16, 64, 64), (16, 49, 63)]
 FUNCTIONS = {"bias": lambda x: x, "gelu": lambda x: F.gelu(x, approximate="tanh"), "relu": F.relu}
 
@@ -89,7 +91,7 @@ def layer_us(options, model):
     return told["recorded_us"] or told["device_us"], len(told["steps"])  # devices other than CUDA record nothing
 
 
-def run_odd(options, directory, shape, name):
+def odd_layer(options, directory, shape, name):
     m, n, k = shape
     function, inputs = FUNCTIONS[name], tuple(torch.randn(*sizes).bfloat16() for sizes in ((m, k), (n, k), (n,)))
     of_any_length = torch.export.Dim("k", min=8, max=4 * k)
@@ -113,7 +115,12 @@ def run_products(options, directory):
         own, pick = kernel["forms"][0], kernel["forms"][kernel["pick"]]
         row = {"tuning": "x".join(map(str, shape)), "function": function, "own_us": own["median_ns"] / 1e3, "pick_us": pick["median_ns"] / 1e3,
                "gain": own["ratio"] / pick["ratio"], "pick": f"{pick['form']} {pick['parameters']}".strip(), "ways": len(timed)}
-        yield row | run_odd(options, directory, shape, function) if any(number % 8 for number in shape[1:]) else row
+        yield row | odd_layer(options, directory, shape, function) if any(number % 8 for number in shape[1:]) else row
+
+
+def run_odd(options, directory):
+    for shape in TINY_PRODUCTS[-1:] if options.tiny else ODD_PRODUCTS:
+        yield {"tuning": "x".join(map(str, shape)), "function": "bias"} | odd_layer(options, directory, shape, "bias")
 
 
 def run_model(options, directory):
@@ -126,7 +133,7 @@ def run_model(options, directory):
     yield {"tuning": name, "seconds": seconds, "kernels": len(first["kernels"]), "is_complete": first["is_complete"], "again_s": seconds_again, "again_calls": again["timed_calls"]}
 
 
-ROWS = {"products": run_products, "model": run_model}
+ROWS = {"products": run_products, "odd": run_odd, "model": run_model}
 
 
 def main():

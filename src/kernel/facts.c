@@ -86,10 +86,10 @@ static bool takes_sort(const hn_sym *sym, const hn_extern *call) {
     return !hn_sym_is_int(sym, call->params[HN_SORT_N], &n) || n <= UINT32_MAX;
 }
 
-/* cuBLASLt 13.1 on an H200, bf16, of odd numbers and of multiples of 8, in CUDA graphs: 16 x 256 x 257
- * takes 6.1 us and 3, 256 x 1000 x 1001 14.9 and 4, 2048 x 2048 x 2049 129 and 25, 1024 x 768 x 50257
- * 621 and 129. A loop of little takes 2 us, a large copy moves 3500 bytes/ns. Other processors have
- * about the same proportions. */
+/* What cuBLASLt 13.1 takes on an H200, bf16, in CUDA graphs; the second time is that of the next
+ * multiples of 8: 16 x 256 x 257 6.1 us and 3, 256 x 1000 x 1001 14.9 and 4, 2048 x 2048 x 2049 129
+ * and 25, 1024 x 768 x 50257 621 and 129. A small loop takes 2 us, a large copy moves 3500
+ * bytes/ns. Other processors have about the same proportions. */
 static bool pays_to_align(double flops, uint32_t launches, double copied_bytes) {
     const double small_flops_per_ns = 60e3, odd_flops_per_ns = 130e3, flops_per_ns = 600e3,
                  start_ns = 3000, odd_start_ns = 8000, bytes_per_ns = 3500, launch_ns = 2000;

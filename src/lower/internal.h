@@ -135,9 +135,10 @@ bool lower_are_last(const lower *l, const hn_expr *strides, uint32_t rank);
 /* Makes `v` memory with channels last. */
 hn_status lower_realize_last(lower *l, hn_value v) HN_MUST_USE;
 
-/* longer.c: memory of a value that has `size` elements along dimension `dim`, zeros behind its own.
- * Dimension `along` is the innermost, and a row along it reaches over `row` elements: `size` if
- * along == dim, else its own number or more. */
+/* longer.c: memory that is longer than its value. It has `size` elements along dimension `dim`:
+ * those of the value, then zeros. Dimension `along` is the innermost, and from one row along it to
+ * the next are `row` elements: `size` if along == dim, else as many as the value has, or more. In
+ * constants these are zeros as well, in copies they are not set. */
 typedef struct lower_longer {
     uint32_t dim, along;
     int64_t size, row;

@@ -1,6 +1,6 @@
-/* longer.c: memory that has more elements of a value along one dimension, zeros, for operations that
- * want a number which is a multiple: channels of convolutions (channels.c), and what products sum
- * over (rows.c).
+/* longer.c: memory that is longer than its value along one dimension, with zeros at the end. It is
+ * for operations that want multiples: of channels in convolutions (channels.c), of the length of
+ * sums in products (rows.c).
  *
  *   b1 [333, 1023]   ->   pointwise: b4 [333, 1024] = b1, or 0 from column 1023 on */
 #include "lower/internal.h"

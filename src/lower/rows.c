@@ -1,40 +1,40 @@
-/* rows.c: products of odd numbers of rows, columns or elements to sum over, for targets whose products
- * are slow then (hn_operation.row_bytes): a row in memory that is no multiple of 16 bytes begins at an
- * odd address, and the library has fast kernels for numbers that are such a multiple only.
+/* rows.c: products whose sizes are odd, for targets whose products are slow then. Odd is here what
+ * is no multiple of 16 bytes (hn_operation.row_bytes): the library has fast kernels only where the
+ * length of each row in memory is such a multiple.
  *
- * Of an odd number of columns the product computes as many as are a multiple, into longer rows, and
- * a loop the few others:
+ * Columns: the product computes as many as are a multiple, into longer rows. A loop computes the
+ * others.
  *
  *   matmul(out b3 [1024, 50257], b1, b2)   ->   matmul(out b4 [1024, 50256 of 50304], b1, b2)
  *                                               reduce sum: b4[.., 50256] = b1 * b2[.., 50256]
  *                                               pointwise: b3 = b4, where b3 leaves the program
  *
- * Of an odd number of rows, too, where these are neighbours in the memory of the first operand. An
- * odd number to sum over gets zeros behind it, in both operands (longer.c):
+ * Rows: the same, where they are neighbours in the memory of the first operand.
+ *
+ * The length of the sum: both operands get zeros at its end (longer.c). A weight gets columns of
+ * zeros at the same time, and so does the bias: then no loop is needed.
  *
  *   matmul(b1 [333, 1023], w [1023, 776])   ->   pointwise: b4 [333, 1024] = b1, or 0
  *                                                matmul(b4, w' [1024, 776])
  *
- * Where what is computed element by element is read by such a product, perhaps through views, it is
- * stored in longer rows to begin with, and zeros behind them (lower_rows).
+ * Operands whose rows begin at odd addresses are copied.
  *
- * A weight that gets zeros gets columns of zeros as well, if their number is odd, and the bias, too: no
- * loop is needed.
- *
- * This is done where the product gains more than the others take. Weights are laid out anew when
- * the program is loaded, and what only the product reads is written so: these take nothing. Numbers
- * that only a run knows stay as they are. */
+ * All this is done only where it saves more time than the loops and copies take. A weight costs
+ * nothing: it is laid out anew when the program is loaded. Nor does an expression that only the
+ * product reads: it is written to the new memory. An expression that others read, too, gets longer
+ * rows from the beginning, with zeros behind them (lower_rows). Sizes that only a run knows are
+ * left as they are. */
 #include "lower/internal.h"
 
 enum { LONG_ROW_LINES = 8 }; /* from so many lines on a row is a number of whole ones */
 
-/* One operand. Dimensions: that of the sum, and that which is the innermost in memory. */
+/* One operand. */
 typedef struct side {
     hn_value v;
-    uint32_t summed, along;
-    bool is_anew;   /* other memory than it has, */
-    bool is_weight; /* which is made when the program is loaded, */
-    bool is_free;   /* or costs nothing for another reason */
+    uint32_t summed, along; /* dimensions: of the sum; the innermost in memory */
+    bool is_anew;           /* gets other memory, described by `how` */
+    bool is_weight;         /* that memory is made when the program is loaded */
+    bool is_free;           /* it costs no time in a run */
     lower_longer how;
 } side;
 

@@ -60,6 +60,7 @@ def host():
 def tuning():
     yield {"what": "tuning"} | RUN
     yield {"tuning": "64x32x16", "function": "gelu", "own_us": 11.0, "pick_us": 10.0, "gain": 1.1, "pick": "library candidate=3", "ways": 8}
+    yield {"tuning": "16x16x33", "function": "bias", "own_us": 30.0, "pick_us": 10.0, "gain": 3.0, "pick": "other sizes, 2 kernels and calls"}
     yield {"tuning": "16x32x64", "function": "bias", "own_us": 10.0, "pick_us": 10.0, "gain": 1.0, "pick": "own", "ways": 8}
     yield {"tuning": "gpt2_4x256", "seconds": 14.5, "kernels": 9, "is_complete": True, "again_s": 0.9, "again_calls": 3}
 
@@ -121,6 +122,7 @@ IN_PAGE = [
     f"| {BROKEN}, part of the copy bandwidth | 0.92 | failed | **no** |",
     "- 2026-01-01 00:00, commit abc1234, ",
     "| 64, 32, 16 | gelu | 11.0 | 10.0 | 1.10 | library candidate=3 | 8 |",
+    "| 16, 16, 33 | bias | 30.0 | 10.0 | 3.00 | other sizes, 2 kernels and calls |  |",
     "| softmax | 64 x 128 | rows a=1 | rows a=2 | 1.20 | 1.02 |",
 ]
 

@@ -1,6 +1,6 @@
-/* test_rows.c: products of odd numbers of rows, columns or elements to sum over, for targets that are
- * slow then: what the product computes and what loops, where rows are longer, what is copied, and that
- * results stay what they are. The programs are run by the interpreter of loops. */
+/* test_rows.c: products whose sizes are odd, for targets that are slow then: what the product
+ * computes and what loops do, where rows are longer, what is copied, and that results stay what
+ * they are. The programs are run by the interpreter of loops. */
 #include "lowering_values.h"
 
 static bool always(double flops, uint32_t launches, double copied_bytes) {
@@ -43,8 +43,8 @@ static void print_size(lowering *t, const hn_extern *call, uint32_t param, const
     hn_strbuf_puts(&t->text, end);
 }
 
-/* "loop; matmul 6x8x8 12,1 8,1 12,1; loop": the items; of products rows, columns and what is summed,
- * and the strides of out, a and b */
+/* "loop; matmul 6x8x8 12,1 8,1 12,1; loop": the items; of products rows, columns, the length of the
+ * sum, and the strides of out, a and b */
 static void describe(lowering *t) {
     for (hn_item k = 1; t->program && k < t->program->items.count; k++) {
         const hn_item_info *item = &t->program->items.items[k];
@@ -125,7 +125,7 @@ TEST(batches) {
           &by_operation, "loop; matmul 5x8x4 12,1 4,1 1,4; loop");
 }
 
-/* A sum of an odd length gets zeros in both operands: in a loop each, or where an operand is written. */
+/* A sum of an odd length gets zeros in both operands: by a loop each, or where one is written. */
 TEST(odd_sums) {
     check("input user %x : f32[6, 7] \"x\"\n input user %w : f32[8, 7] \"w\"\n"
           "%t = permute(%w, dims=[1, 0])\n%y = matmul(%x, %t, none)\noutput user %y \"\"",
@@ -261,8 +261,8 @@ static void check_layer(layer of, const char *expected) {
     lowering_end(&t);
 }
 
-/* Weights are laid out anew when the program is made, if their bytes are known. Those that get zeros
- * get columns of zeros as well, unless a bias cannot. */
+/* Weights are laid out anew when the program is loaded, if their bytes are known. Those that get
+ * zeros get columns of zeros as well, unless there is a bias that cannot. */
 TEST(weights) {
     check_layer((layer){.depth = 8}, "loop; loop; matmul 6x8x8 12,1 8,1 12,1; loop");
     check_layer((layer){.depth = 7}, "loop; matmul 6x12x8 12,1 8,1 12,1; loop");
@@ -304,14 +304,14 @@ TEST(gpus) {
                  "%t = permute(%w, dims=[1, 0])\n%y = matmul(%x, %t, none)\noutput user %y \"\"",
                  "matmul 16x257x768 257,1 768,1 1,768");
     /* its gradients, for which the values and the weight get zeros behind 50257 */
-    check_on_gpu(
-        "input user %x : bf16[1024, 50257] \"x\"\n"
-        "input user %w : bf16[50257, 768] \"w\"\n"
-        "input user %h : bf16[1024, 768] \"h\"\n"
-        "%e = exp(%x)\n%g = sub(%e, %x)\n%y = matmul(%g, %w, none)\n"
-        "%t = permute(%g, dims=[1, 0])\n%z = matmul(%t, %h, none)\n"
-        "output user %y \"\"\noutput user %z \"\"",
-        "loop; loop; loop; matmul 1024x768x50264 768,1 50304,1 768,1; loop; loop; matmul 50256x768x1024 768,1 1,50304 768,1");
+    check_on_gpu("input user %x : bf16[1024, 50257] \"x\"\n"
+                 "input user %w : bf16[50257, 768] \"w\"\n"
+                 "input user %h : bf16[1024, 768] \"h\"\n"
+                 "%e = exp(%x)\n%g = sub(%e, %x)\n%y = matmul(%g, %w, none)\n"
+                 "%t = permute(%g, dims=[1, 0])\n%z = matmul(%t, %h, none)\n"
+                 "output user %y \"\"\noutput user %z \"\"",
+                 "loop; loop; loop; matmul 1024x768x50264 768,1 50304,1 768,1; "
+                 "loop; loop; matmul 50256x768x1024 768,1 1,50304 768,1");
     /* a sum of an odd length: two copies, and where they cost more than they gain */
     check_on_gpu("input user %x : bf16[2048, 2049] \"x\"\n input user %w : bf16[2049, 2048] \"w\"\n"
                  "%y = matmul(%x, %w, none)\noutput user %y \"\"",
